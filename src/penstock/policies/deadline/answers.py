@@ -33,8 +33,9 @@ def answers(
     in_time, has_deadline = np.isfinite(layout.finish[rows]), np.isfinite(view.deadline[rows])
     said: dict[int, Quote] = {row: no_deadline(view.jobs[row].id) for row in rows[~has_deadline].tolist()}
     for row in rows[has_deadline & in_time].tolist():
-        plan = layout.plans.of_row(row, layout.finish[row])
-        quote = promised(view.jobs[row].id, float(view.deadline[row]), plan, float(layout.soonest[row]))
+        end = float(layout.finish[row])
+        plan = layout.plans.of_row(row, end)
+        quote = promised(view.jobs[row].id, float(view.deadline[row]), plan, min(end, float(layout.soonest[row])))
         said[row] = replace(quote, reason=quote.reason + _basis(view, row, plan, int(layout.plans.kind[row]), inputs))
     if len(late := rows[has_deadline & ~in_time]):
         said |= _words_for_late(view, late, layout, inputs, costly, hold_s)

@@ -142,19 +142,28 @@ def later_start(
 
 @compiled_in_place
 def reserve(
-    times: Floats, free: Ints, count: int, levels: Ints, depth: int, cap: int, again: float, since: float,
-    finish: float, slot: float, at: Floats, width: Ints,
+    times: Floats, free: Ints, count: int, levels: Ints, pauses: Floats, depth: int, cap: int, again: float,
+    since: float, finish: float, slot: float, at: Floats, width: Ints,
 ) -> int:  # fmt: skip
     """Take at most level ``cap`` of what is free, from ``since`` until it counts as free again, and write the plan.
 
-    Between ``finish`` and then the job keeps its last width as long as that is there. Returns the new number of
+    A peak that is over before the job has made up for the pause is left out: it may come as late as a slot after it is
+    planned, so no plan counts on it, but carried out at once it would cost what the job does meanwhile. Between ``finish`` and then the job keeps its last width as long as that is there. Returns the new number of
     breakpoints.
     """
     first, count = breakpoint_at(times, free, count, since)
     last, count = breakpoint_at(times, free, count, released_at(finish, slot))
-    step = -1
+    step, before = -1, UNREACHABLE
     for k in range(first, last):
         index = share_in(levels, depth, free[k], cap, again)
+        if again < 0.0 and k > 0 and index > before:
+            until = times[k] + slot + pauses[index]
+            for later in range(k + 1, last):
+                if times[later] >= until or index <= before:
+                    break
+                index = min(index, share_in(levels, depth, free[later], cap, again))
+            index = max(index, before)
+        before = index
         taken = levels[index] if index >= 0 else 0
         if step < 0 or width[step] != taken:
             if times[k] >= finish:

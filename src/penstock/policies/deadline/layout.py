@@ -247,6 +247,7 @@ def write_plan(
     finish[job], kinds[job] = end, kind
     calendar.sizes[kind] = reserve(
         calendar.times[kind], calendar.free[kind], calendar.sizes[kind], inputs.levels[kind, job],
+        inputs.pauses[kind, job],
         inputs.depth[kind, job], level, inputs.again[job], since, end, inputs.slot, at[job], width[job],
     )  # fmt: skip
 

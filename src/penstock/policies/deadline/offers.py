@@ -129,6 +129,7 @@ def offer_plan(
     if best >= 0:
         calendar.sizes[best] = reserve(
             calendar.times[best], calendar.free[best], calendar.sizes[best], inputs.levels[best, job],
+            inputs.pauses[best, job],
             inputs.depth[best, job], best_cap, again, since, best_end + inputs.ends[job], inputs.slot, at, width,
         )  # fmt: skip
     return best, best_end + inputs.ends[job]

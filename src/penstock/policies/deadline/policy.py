@@ -92,9 +92,10 @@ class DeadlinePolicy(Policy):
         layout, cautious = self.reserved(view, terms)
         layout = add_promises(view, cautious, layout, cheap)
         at_hand = _at_hand(view, layout, _missed(terms.strict, layout))
-        quotes = answers(view, rows, at_hand, cautious, costly, self.hold_s)
-        carried_out = WorkedOut(terms, layout, view.offers) if at_hand is layout else None
-        return PlannedQuotes(quotes, at_hand.plans, carried_out)
+        hold_s, carried_out = 0.0, None
+        if at_hand is layout:
+            hold_s, carried_out = self.hold_s, WorkedOut(terms, layout, view.offers)
+        return PlannedQuotes(answers(view, rows, at_hand, cautious, costly, hold_s), at_hand.plans, carried_out)
 
     def allocate(self, view: View) -> Assignment:
         measured, measured_by = to_measure(view)
@@ -156,7 +157,8 @@ def _without_hindrances(view: View, turns: Turns, widths: Ints) -> Ints:
 def _at_hand(view: View, layout: Layout, missed: Bools) -> Layout:
     """The layout; if it misses an earlier promise, with the plans that earlier promises had.
 
-    Admission is not always shown all devices, so a promise that it misses may well be kept.
+    Admission is not always shown all devices, so a promise that it misses may well be kept. No counter-offer is held
+    beside such plans, which the layout does not know.
     """
     earlier = (view.standing == Standing.PROMISED) & np.isfinite(view.plan_at[:, 0])
     if not (missed & earlier).any():
