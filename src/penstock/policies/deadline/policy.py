@@ -129,7 +129,7 @@ class DeadlinePolicy(Policy):
         lately, and, whatever was asked for, a long job that would take a large part of all device-time until its
         deadline."""
         devices = int(view.capacity.sum())
-        large = cost > devices * np.maximum(self.large * (view.deadline - view.now), LONG_S)
+        large = cost > max(devices, 1) * np.maximum(self.large * (view.deadline - view.now), LONG_S)
         return np.asarray(large | (cost > view.arrivals.affordable_cost(self.at_once * devices)))
 
     def reserved(self, view: View, terms: Terms) -> tuple[Layout, PlanInputs]:
