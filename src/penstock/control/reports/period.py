@@ -319,7 +319,9 @@ def why_broken(job: JobFacts, entries: Sequence[Happening], story: Sequence[Note
     if job.phase is JobPhase.FAILED:
         return f"it failed for good: {job.reason or 'no reason given'}"
     cause = job.reason.partition(BROKEN_PROMISE)[2]
-    parts = [cause] if cause not in ("", UNEXPLAINED_BREACH) else []
+    slower = _slower_than_planned(story)
+    said_below = f"the curve of {job.id} changed" if slower else ""
+    parts = [cause] if cause not in ("", UNEXPLAINED_BREACH, said_below) else []
     if failed := [entry for entry in entries if isinstance(entry, RunFailed)]:
         parts.append(f"{len(failed)} failed run{'s' if len(failed) > 1 else ''} ({failed[0].reason})")
     if lost := sum(isinstance(entry, WorkerLost) for entry in entries):
@@ -328,7 +330,7 @@ def why_broken(job: JobFacts, entries: Sequence[Happening], story: Sequence[Note
         parts.append(f"it was stopped and began again {len(again)} time{'s' if len(again) > 1 else ''}")
     if paused := sum(isinstance(entry, Paused) for entry in entries):
         parts.append(f"somebody paused it {paused} time{'s' if paused > 1 else ''}")
-    if slower := _slower_than_planned(story):
+    if slower:
         parts.append(f"it was slower than planned: {slower}; `penstock quote --measure` measures it before a promise")
     elif corrected := sum(isinstance(entry, Progressed) for entry in entries):
         parts.append(f"it made less progress than its speed said, {corrected} time{'s' if corrected > 1 else ''}")
