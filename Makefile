@@ -120,6 +120,9 @@ bench-astraea: $(STAMP) ## completion times and fairness on Astraea's jobs, besi
 bench-promises: $(STAMP) ## promises given and broken over 18 kinds of generated worlds, under deadline and unified
 	$(BIN)/python -m bench.promises
 
+bench-sharing: $(STAMP) ## large gangs, small tenants beside a greedy one, and cuts of public traces (ARGS="gangs --policies unified,fifo --seeds 2")
+	$(BIN)/python -m bench.sharing $(ARGS)
+
 bench-unisched: $(STAMP) ## jobs that end by a metric: coverage of forecasts, miss rate and completion time beside an oracle
 	$(BIN)/python -m bench.unisched
 

@@ -20,6 +20,7 @@ from penstock.simulate import Profiles, Trace, TraceJob, Workload, generate, int
 TRACES = DATA.parent / "traces"
 PHILLY = TRACES / "philly" / "philly_2017-10-09_14d.csv.gz"
 PHILLY_TENANTS = DATA.parent / "astraea" / "philly_vc_share.csv"
+ALIBABA = TRACES / "alibaba-gpu-v2023" / "openb_pod_list_default.csv.gz"
 VENUS_ARRIVALS = TRACES / "helios" / "venus_10min_arrivals.csv.gz"
 VENUS_TENANTS = TRACES / "helios" / "venus_vc_gpus.csv"
 HELIOS_SIZES = TRACES / "acme" / "cdf_gpu_num.csv"
@@ -64,23 +65,34 @@ class Cut(NamedTuple):
         return f"{self.name}: {len(self.jobs)} jobs of {len(self.tenants)} tenants on {devices} devices"
 
 
-def philly(count: int, load: float) -> Cut | None:
-    """Consecutive jobs from the fourth day of the fortnight on; ``None`` where the trace is not at hand."""
+def philly(count: int, load: float, day: int = 3) -> Cut | None:
+    """Consecutive jobs from a day of the fortnight on (0 is the first); ``None`` where the trace is not at hand."""
     if not _all_there(PHILLY, PHILLY_TENANTS):
         return None
     jobs = read_trace(PHILLY).jobs
-    first = next(i for i, job in enumerate(jobs) if job.submitted_at >= 3 * 86400.0)
+    first = next(i for i, job in enumerate(jobs) if job.submitted_at >= day * 86400.0)
     return Cut.of("Philly", jobs[first : first + count], _shares(PHILLY_TENANTS), load)
 
 
-def venus(count: int, load: float, seed: int = 1) -> Cut | None:
-    """Jobs drawn as Venus saw them from the first Monday of May 2020 on; ``None`` where the series are not at hand."""
+def alibaba(first: int, count: int, load: float) -> Cut | None:
+    """Consecutive jobs from the ``first`` on; ``None`` where the trace is not at hand."""
+    if not _all_there(ALIBABA):
+        return None
+    jobs = [job for job in read_trace(ALIBABA).jobs if job.devices][first : first + count]
+    return Cut.of(f"Alibaba from {first}", jobs, {}, load)
+
+
+def venus(count: int, load: float, seed: int = 1, source: str = "Helios") -> Cut | None:
+    """Jobs drawn as Venus saw them from the first Monday of May 2020 on; ``None`` where the series are not at hand.
+
+    Sizes and durations are those of Helios, or of another ``source`` of Acme's distributions.
+    """
     if not _all_there(VENUS_ARRIVALS, VENUS_TENANTS, HELIOS_SIZES, HELIOS_DURATIONS):
         return None
     rng = np.random.default_rng(seed)
     starts = _arrivals(count, rng)
-    sizes = _inverse(HELIOS_SIZES, ("Helios", "jobs"), rng.random(count), log=False)
-    durations = _inverse(HELIOS_DURATIONS, ("Helios",), rng.random(count), log=True)
+    sizes = _inverse(HELIOS_SIZES, (source, "jobs"), rng.random(count), log=False)
+    durations = _inverse(HELIOS_DURATIONS, (source,), rng.random(count), log=True)
     nodes = _shares(VENUS_TENANTS)
     part = np.array(list(nodes.values())) / sum(nodes.values())
     tenants = rng.choice(list(nodes), size=count, p=part)
@@ -91,7 +103,8 @@ def venus(count: int, load: float, seed: int = 1) -> Cut | None:
         )
         for i in range(count)
     ]  # fmt: skip
-    return Cut.of("Venus", jobs, nodes, load)
+    name = "Venus" if source == "Helios" else f"Venus' arrivals, jobs of {source}"
+    return Cut.of(name, jobs, nodes, load)
 
 
 def generated(count: int, load: float, seed: int = 3, tenants: int = 10) -> Cut:

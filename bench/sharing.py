@@ -1,11 +1,12 @@
 """Large gangs among small jobs, and small tenants beside a greedy one: completion times, suspensions, fairness.
 
-``python -m bench.sharing [gangs|tenants] [--policies unified,fifo] [--seeds 2]``. Progress, suspensions and device-time
-are counted by the books of :mod:`bench.books`, not by the scheduler.
+``python -m bench.sharing [gangs|tenants|cuts] [--policies unified,fifo] [--seeds 2]``. Progress, suspensions and
+device-time of gangs and tenants are counted by the books of :mod:`bench.books`, not by the scheduler.
 
 *gangs*: 64 nodes of 8 devices, two days; some 3,700 rigid jobs of 1 to 8 devices of eight tenants, and five gangs of
 256 devices that run two hours, six hours apart. *tenants*: 64 devices, two days; one tenant submits a job every three
-minutes, more than the cluster can do, nine others one every three hours.
+minutes, more than the cluster can do, nine others one every three hours. *cuts*: 300 jobs of public traces with drawn
+deadlines and the tenants of the trace; under ``deadline`` fairness plays no part.
 """
 
 import argparse
@@ -24,8 +25,11 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.books import Books, Entry
+from bench.cuts import Cut, alibaba, philly, venus
 from penstock.core import Cluster, Curve, Deadline, Job, Overhead, Work
 from penstock.policies import policy_named
+from penstock.scheduler import ExpectedCosts
+from penstock.simulate import simulate
 
 MEASURED = Overhead(change_s=4.2, worst_s=4.2)
 SLOT_S = 60.0
@@ -33,6 +37,7 @@ TWO_DAYS = 2 * 86_400.0
 GANG, GANG_HOURS, GANGS = 256, 2.0, 5
 DEVICES = 512
 GREEDY_DEVICES, SMALL_TENANTS = 64, 9
+CUT_JOBS, CUT_LOAD = 300, 1.5
 
 
 def gang_jobs(seed: int, use: float) -> list[Job]:
@@ -186,7 +191,7 @@ class Shares(Books):
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("world", nargs="?", choices=("gangs", "tenants"))
+    parser.add_argument("world", nargs="?", choices=("gangs", "tenants", "cuts"))
     parser.add_argument("--policies", default="unified,deadline,fifo")
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--first", type=int, default=1)
@@ -196,6 +201,41 @@ def main() -> None:
         _show_gangs(given.policies.split(","), seeds)
     if given.world in (None, "tenants"):
         _show_tenants(given.policies.split(","), seeds)
+    if given.world in (None, "cuts"):
+        _show_cuts(given.policies.split(","))
+
+
+def the_cuts() -> list[Cut]:
+    """Eleven cuts of public traces, as far as these are at hand."""
+    cuts = [philly(CUT_JOBS, CUT_LOAD, day) for day in (1, 6, 10)]
+    cuts += [venus(CUT_JOBS, CUT_LOAD, seed) for seed in (1, 2)]
+    cuts += [venus(CUT_JOBS, CUT_LOAD, seed, source) for source, seed in (("Seren", 1), ("Seren", 2), ("Kalos", 1))]
+    cuts += [alibaba(first, CUT_JOBS, CUT_LOAD) for first in (500, 2500, 4500)]
+    return [cut for cut in cuts if cut is not None]
+
+
+def play_cut(task: tuple[int, str]) -> tuple[str, float, int, int]:
+    """Cut, share of deadlines met, promises, broken ones."""
+    number, policy = task
+    cut = the_cuts()[number]
+    jobs = cut.workload(deadlines=(0.8, 3.0)).jobs()
+    result = simulate(
+        jobs, cut.cluster, policy_named(policy), slot=SLOT_S, costs=ExpectedCosts(MEASURED), tenants=cut.tenants
+    )
+    return str(cut), result.summary.ratio, result.summary.promises, result.summary.broken
+
+
+def _show_cuts(policies: Sequence[str]) -> None:
+    table = Table("cut", *policies, "broken", title="share of deadlines met on cuts of public traces")
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        numbers = range(len(the_cuts()))
+        runs = list(pool.map(play_cut, [(number, policy) for number in numbers for policy in policies]))
+    rows = [runs[at : at + len(policies)] for at in range(0, len(runs), len(policies))]
+    for row in rows:
+        table.add_row(row[0][0], *(f"{each[1]:.3f}" for each in row), str(sum(each[3] for each in row)))
+    means = [statistics.fmean(row[place][1] for row in rows) for place in range(len(policies))] if rows else []
+    table.add_row("mean", *(f"{mean:.3f}" for mean in means), "")
+    Console(width=140).print(table)
 
 
 def _show_gangs(policies: Sequence[str], seeds: Sequence[int]) -> None:
