@@ -23,6 +23,7 @@ from penstock.core import (
     Event,
     EventError,
     NodeChanged,
+    NodeClosed,
     NodeJoined,
     NodeLost,
     TenantChanged,
@@ -84,7 +85,10 @@ class NodePast:
                 if self._absent.get(entry.node.name) is Absence.DRAINED:
                     yield NodeLost(entry.at, entry.node.name)
             case DeviceLeft():
-                yield DeviceLost(entry.at, entry.node, entry.slot)
+                if entry.waits:
+                    yield NodeClosed(entry.at, entry.node, slots=(entry.slot,))
+                else:
+                    yield DeviceLost(entry.at, entry.node, entry.slot)
             case TenantConfigured():
                 yield TenantChanged(entry.at, entry.tenant)
             case DeviceCame():
