@@ -147,8 +147,8 @@ def reserve(
     """Take at most level ``cap`` of what is free, from ``since`` until it counts as free again, and write the plan.
 
     A peak that is over before the job has made up for the pause is left out: it may come as late as a slot after it is
-    planned, so no plan counts on it, but carried out at once it would cost what the job does meanwhile. Between ``finish`` and then the job keeps its last width as long as that is there. Returns the new number of
-    breakpoints.
+    planned, so no plan counts on it, but carried out at once it would cost what the job does meanwhile. Between
+    ``finish`` and then the job keeps its last width as long as that is there. Returns the new number of breakpoints.
     """
     first, count = breakpoint_at(times, free, count, since)
     last, count = breakpoint_at(times, free, count, released_at(finish, slot))
