@@ -136,6 +136,15 @@ def test_what_is_no_array_of_ones_own_is_unknown(world: Platform) -> None:
     assert world.platform.cancel_array(array.id, ADMIN).states == {"cancelled": 2}
 
 
+def test_an_array_begins_again_in_directories_of_its_jobs(world: Platform) -> None:
+    array = world.platform.submit_array({"name": "train", "work": 1000, "at_most": 1}, "1..2", ADMIN)
+    world.platform.pause_array(array.id, ADMIN)
+    world.platform.resume_array(array.id, ADMIN, ResumeRequest(from_scratch=True))
+    jobs = [job.id for job in world.platform.jobs(ADMIN).jobs]
+    places = [world.platform.files.checkpoints(job, ADMIN).place for job in jobs]
+    assert places == [str(world.files_at / job / "from-scratch-1") for job in jobs]
+
+
 def test_an_array_with_a_deadline_that_passed_stays_paused(world: Platform) -> None:
     array = world.platform.submit_array({"name": "train", "work": 10, "within": 500, "at_most": 1}, "1..3", ADMIN)
     world.platform.pause_array(array.id, ADMIN)
