@@ -26,7 +26,7 @@ from rich.table import Table
 
 from bench.books import Books, Entry
 from bench.cuts import Cut, alibaba, philly, venus
-from penstock.core import Cluster, Curve, Deadline, Job, Overhead, Work
+from penstock.core import Cluster, Curve, Deadline, Job, Overhead, TenantChanged, Work
 from penstock.policies import policy_named
 from penstock.scheduler import ExpectedCosts
 from penstock.simulate import simulate
@@ -219,8 +219,9 @@ def play_cut(task: tuple[int, str]) -> tuple[str, float, int, int]:
     number, policy = task
     cut = the_cuts()[number]
     jobs = cut.workload(deadlines=(0.8, 3.0)).jobs()
+    shares = [TenantChanged(jobs[0].submitted_at, tenant) for tenant in cut.tenants]
     result = simulate(
-        jobs, cut.cluster, policy_named(policy), slot=SLOT_S, costs=ExpectedCosts(MEASURED), tenants=cut.tenants
+        jobs, cut.cluster, policy_named(policy), slot=SLOT_S, costs=ExpectedCosts(MEASURED), faults=shares
     )
     return str(cut), result.summary.ratio, result.summary.promises, result.summary.broken
 
