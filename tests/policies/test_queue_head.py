@@ -94,4 +94,4 @@ def test_why_counts_suspensions() -> None:
     machine = scheduler("1x4", "deadline", stories=True)
     machine.handle(JobSubmitted(0.0, job("long", 2000.0, requested=4, at_least=4, at_most=4)))
     machine.handle(JobSubmitted(5.0, job("short", 20.0, submitted_at=5.0, at_most=1)))
-    assert "it was suspended once, at most 8 for anything less than a promise" in machine.why("long").now
+    assert "it was suspended once, at most 8 times for anything less than a promise" in machine.why("long").now

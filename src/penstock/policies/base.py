@@ -148,6 +148,8 @@ class NamedPolicy:
     """Whether its promises account for what rescheduling costs; if not, they hold only where that is free."""
     keeps_promises: ClassVar[bool] = False
     """Whether it keeps what jobs were promised, by itself or by the policy before it."""
+    bounds_suspensions: ClassVar[bool] = False
+    """Whether a job is suspended only so often for anything less than a promise or a quota."""
 
     def _let_in(self, jobs: Sequence[Job], rows: Ints) -> Sequence[Quote]:
         reason = f"{self.name} lets every job in and promises nothing"

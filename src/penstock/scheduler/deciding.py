@@ -178,17 +178,18 @@ class Decider:
     def explain(self, holdings: Holdings, view: View, row: int) -> str:
         said = self._wide.explain(view, row)
         if suspensions := int(view.suspensions[row]):
-            times = "once" if suspensions == 1 else f"{suspensions} times"
-            said += (
-                f"; it was suspended {times}, at most {MOST_SUSPENSIONS} for anything less than a promise or a quota"
-            )
+            said += f"; it was suspended {'once' if suspensions == 1 else f'{suspensions} times'}"
+            if self.policy.bounds_suspensions:
+                said += f", at most {MOST_SUSPENSIONS} times for anything less than a promise or a quota"
         waits = view.jobs[row].nodes.confines and not view.width[row]
         leaving = Leaving(holdings, view.now, tuple(holdings.kinds))
         return f"{said}; {waiting_for(NodeSeats(holdings, leaving), view, row)}" if waits else said
 
     def _allocate(self, view: View) -> Assignment:
         """By the policy, with what holds under every policy wherever devices are."""
-        return allocate_lasting(partial(allocate_undisturbed, self._wide), view, self.stint_costs)
+        return allocate_lasting(
+            partial(allocate_undisturbed, self._wide), view, self.stint_costs, bounded=self.policy.bounds_suspensions
+        )
 
     def _view(self, holdings: Holdings, slot: float, moment: Moment, answers: _Answers) -> View:
         table, columns, left = holdings.table, moment.columns, answers.left

@@ -68,6 +68,7 @@ class DeadlinePolicy(Policy):
     paper: ClassVar[str] = "ours, from ElasticFlow's minimum satisfactory share"
     overhead_proof: ClassVar[bool] = True
     keeps_promises: ClassVar[bool] = True
+    bounds_suspensions: ClassVar[bool] = True
 
     def __init__(
         self,

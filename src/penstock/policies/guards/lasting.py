@@ -2,10 +2,12 @@
 
 Stopping a job and starting it again costs it some seconds. Under every policy a job keeps its devices until it has held
 them for :data:`STINT_COSTS` times what that costs it, so stopping and starting takes no more than a fifth of its time
-on devices; every suspension doubles that. After :data:`MOST_SUSPENSIONS` a job keeps devices until it ends. Only what
-was promised to another job, or a quota whose owner asks, comes before that, and a job that cannot resume is not stopped
-in its place. A job that was promised a deadline is held only after so many suspensions, and if it is in time as it is:
-its plan backs the promise, and accounts for every change. Where nothing costs anything no job is held before that.
+on devices. Only what was promised to another job, or a quota whose owner asks, comes before that, and a job that cannot
+resume is not stopped in its place. Jobs that were promised a deadline are not held: their plans back the promise, and
+account for every change. Where nothing costs anything no job is held.
+
+Under policies that bound suspensions, every suspension of a job doubles that time, and after :data:`MOST_SUSPENSIONS` a
+job keeps devices until it ends, also one that was promised a deadline if it is in time as it is.
 """
 
 from collections.abc import Callable
@@ -28,13 +30,15 @@ MOST_SUSPENSIONS = 8
 _ROUNDS = 4
 
 
-def allocate_lasting(allocate: Callable[[View], Assignment], view: View, stint_costs: float) -> Assignment:
+def allocate_lasting(
+    allocate: Callable[[View], Assignment], view: View, stint_costs: float, *, bounded: bool = False
+) -> Assignment:
     """What ``allocate`` decides if no job is stopped too soon; asked again only where a job would be."""
     first = decided = allocate(view)
     if not ((view.width > 0) & (decided.widths == 0)).any():
         return first
     held: Ints = np.zeros(0, dtype=np.int64)
-    ends = np.where(still_held(view) > 0, lasts_until(view, stint_costs), view.now)
+    ends = np.where(still_held(view) > 0, lasts_until(view, stint_costs, bounded=bounded), view.now)
     for _ in range(_ROUNDS):
         stopped = np.flatnonzero((view.width > 0) & (decided.widths == 0) & (ends > view.now))
         if not len(stopped):
@@ -53,13 +57,15 @@ def allocate_lasting(allocate: Callable[[View], Assignment], view: View, stint_c
     return replace(decided, wake_at=_woken(view, held, ends, decided))
 
 
-def lasts_until(view: View, stint_costs: float) -> Floats:
-    """Until when each row keeps its devices at least."""
+def lasts_until(view: View, stint_costs: float, *, bounded: bool) -> Floats:
+    """Until when each row keeps its devices at least; ``bounded`` if suspensions are."""
     changes_s = view.overhead.change_s + view.overhead.per_doubling_s * np.log2(np.maximum(view.width, 1))
-    stint_s = stint_costs * (view.start_s + changes_s) * 2.0 ** np.minimum(view.suspensions, MOST_SUSPENSIONS)
+    stint_s = stint_costs * (view.start_s + changes_s)
+    if bounded:
+        stint_s *= 2.0 ** np.minimum(view.suspensions, MOST_SUSPENSIONS)
     ends = np.where((view.width > 0) & (view.standing != Standing.PROMISED), view.stint_since + stint_s, view.now)
     often = np.flatnonzero((view.width > 0) & (view.suspensions >= MOST_SUSPENSIONS))
-    if len(often):
+    if bounded and len(often):
         done = ends_as_they_are(view, often)
         limits = view.deadline[often] - view.overhead.every_round_s + KEPT_WITHIN_S
         holds = (view.standing[often] != Standing.PROMISED) | (done <= limits)
