@@ -130,3 +130,9 @@ def test_no_promise_is_broken_in_tight_worlds(name: str, policy: str) -> None:
     assert [(entry.job.id, entry.finished_at - entry.deadline) for entry in books.broken] == []
     assert all(entry.is_promised for entry in books.accepted)
     assert books.problems == []
+
+
+def test_a_short_peak_is_no_part_of_a_plan() -> None:
+    """Thirteen devices for one slot cost the pause of two changes, and no plan had counted on that."""
+    world = next(world for world in TIGHT_WORLDS if world.name == "offers accepted after 30 s, dear")
+    assert [entry.job.id for entry in world.play(2006, "deadline").broken] == []
