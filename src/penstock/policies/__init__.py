@@ -13,11 +13,11 @@ from penstock.policies.base import (
     Plans,
     Policy,
 )
-from penstock.policies.columns import PLAN_STEPS, VALUE_STEPS, Bools, Floats, Ints, Standing
+from penstock.policies.columns import MOST_SUSPENSIONS, PLAN_STEPS, VALUE_STEPS, Bools, Floats, Ints, Standing
 from penstock.policies.deadline import DeadlinePolicy, asked_again
 from penstock.policies.greedy import by_priority, serve_in_order, start_in_order, still_held, take_in_order
 from penstock.policies.guards.confined import RowCrowd, admit_confined, allocate_confined, safe_end
-from penstock.policies.guards.lasting import MOST_SUSPENSIONS, STINT_COSTS, allocate_lasting
+from penstock.policies.guards.lasting import STINT_COSTS, allocate_lasting
 from penstock.policies.guards.tenant_bounds import TenantBounds
 from penstock.policies.guards.undisturbed import admit_undisturbed, allocate_undisturbed
 from penstock.policies.guards.within_bounds import WithinBounds

@@ -20,6 +20,9 @@ KEPT_WITHIN_S = LATE_TOLERANCE_S / 2
 Ends are computed anew at every decision, from other sums of the same durations. The other half of the tolerance is for
 the clock that runs the job."""
 
+MOST_SUSPENSIONS = 8
+"""So often a job is suspended at most for anything less than a promise or a quota, under policies that bound that."""
+
 ROUNDING_S = 1e-6
 """Ends are computed from the rate and the work in another order than they happen in."""
 

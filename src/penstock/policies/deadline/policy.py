@@ -8,7 +8,7 @@ import numpy as np
 
 from penstock.core import Quote
 from penstock.policies.base import Assignment, PlannedQuotes, Policy
-from penstock.policies.columns import KEPT_WITHIN_S, ROUNDING_S, Bools, Floats, Ints, Standing
+from penstock.policies.columns import KEPT_WITHIN_S, MOST_SUSPENSIONS, ROUNDING_S, Bools, Floats, Ints, Standing
 from penstock.policies.deadline.answers import answers, has_news, last_chances
 from penstock.policies.deadline.forward import bring_forward
 from penstock.policies.deadline.idle import immovable, use_idle
@@ -105,7 +105,7 @@ class DeadlinePolicy(Policy):
             terms = _with_room(view, terms, measured)
         layout, cautious = kept_promises(view, terms)
         promised, missed = view.standing == Standing.PROMISED, _missed(terms.strict, layout)
-        turns = self.turns(view, promised, measured, terms.likely.cost)
+        turns = self.turns(view, promised, measured, terms.likely.cost).without(_wait_for_their_plans(view, promised))
         plans, room = layout.plans, layout.calendar.with_room(len(view))
         for order in turns.parts():
             bring_forward(
@@ -146,6 +146,11 @@ class DeadlinePolicy(Policy):
         asked = np.array([row] if view.standing[row] == Standing.DEFERRED else [], dtype=np.int64)
         count = 0 if is_unmeasured(view.jobs[row], view.now) else int(counts_to_measure(view, asked)[row])
         return f"{said}; it is measured on {devices_text(count)} first, on which it may be in time" if count else said
+
+
+def _wait_for_their_plans(view: View, promised: Bools) -> Bools:
+    """Promised jobs that were suspended so often after an early start that they begin when their plans say."""
+    return np.asarray(promised & (view.width == 0) & (view.suspensions >= MOST_SUSPENSIONS))
 
 
 def _without_hindrances(view: View, turns: Turns, widths: Ints) -> Ints:

@@ -35,6 +35,15 @@ class Turns(NamedTuple):
     head: int = -1
     growth: Growth | None = None
 
+    def without(self, rows: Bools) -> "Turns":
+        """The turns of all other rows."""
+        if not rows.any():
+            return self
+        growth = self.growth
+        if growth is not None:
+            growth = growth._replace(begin=growth.begin - int(np.count_nonzero(rows[self.order[: growth.begin]])))
+        return Turns(self.order[~rows[self.order]], self.head, growth)
+
     def parts(self) -> list[Ints]:
         """The order, cut where growth comes before the start of others."""
         if self.growth is None:

@@ -6,8 +6,8 @@ on devices. Only what was promised to another job, or a quota whose owner asks, 
 resume is not stopped in its place. Jobs that were promised a deadline are not held: their plans back the promise, and
 account for every change. Where nothing costs anything no job is held.
 
-Under policies that bound suspensions, every suspension of a job doubles that time, and after :data:`MOST_SUSPENSIONS` a
-job keeps devices until it ends, also one that was promised a deadline if it is in time as it is.
+Under policies that bound suspensions every suspension of a job doubles that time, and after
+:data:`~penstock.policies.columns.MOST_SUSPENSIONS` of them a job keeps devices until it ends.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from dataclasses import replace
 import numpy as np
 
 from penstock.policies.base import Assignment
-from penstock.policies.columns import KEPT_WITHIN_S, Floats, Ints, Standing
+from penstock.policies.columns import MOST_SUSPENSIONS, Floats, Ints, Standing
 from penstock.policies.greedy import still_held
 from penstock.policies.guards.settled import SettledRows, settle
 from penstock.policies.guards.undisturbed import ends_as_they_are
@@ -25,8 +25,6 @@ from penstock.policies.view import View
 
 STINT_COSTS = 4.0
 """A job holds its devices at least this many times as long as it takes to stop and to start it again."""
-MOST_SUSPENSIONS = 8
-"""So often a job is suspended at most for anything less than a promise or a quota."""
 _ROUNDS = 4
 
 
@@ -63,13 +61,11 @@ def lasts_until(view: View, stint_costs: float, *, bounded: bool) -> Floats:
     stint_s = stint_costs * (view.start_s + changes_s)
     if bounded:
         stint_s *= 2.0 ** np.minimum(view.suspensions, MOST_SUSPENSIONS)
-    ends = np.where((view.width > 0) & (view.standing != Standing.PROMISED), view.stint_since + stint_s, view.now)
-    often = np.flatnonzero((view.width > 0) & (view.suspensions >= MOST_SUSPENSIONS))
+    holds = (view.width > 0) & (view.standing != Standing.PROMISED)
+    ends = np.where(holds, view.stint_since + stint_s, view.now)
+    often = np.flatnonzero(holds & (view.suspensions >= MOST_SUSPENSIONS))
     if bounded and len(often):
-        done = ends_as_they_are(view, often)
-        limits = view.deadline[often] - view.overhead.every_round_s + KEPT_WITHIN_S
-        holds = (view.standing[often] != Standing.PROMISED) | (done <= limits)
-        ends[often[holds]] = done[holds]
+        ends[often] = ends_as_they_are(view, often)
     return ends
 
 
