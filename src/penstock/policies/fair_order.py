@@ -20,7 +20,7 @@ from penstock.policies.view import View
 Bound = Annotated[float, Parameter("part of what it deserved below which a tenant comes first", least=0.0)]
 Lease = Annotated[float, Parameter("how long a job is not stopped for a job that is promised nothing", least=1.0)]
 BOUND = 0.95
-LEASE_S = 900.0
+LEASE_S = 300.0
 RENEWAL_SHARE = 0.05
 """The part of a lease after the first in which a job competes for its devices."""
 MOST_DOUBLINGS = 8
