@@ -1,5 +1,6 @@
 """One plan per decision: what admission lays out is what allocation carries out, within a stated tolerance."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -10,6 +11,7 @@ from bench.tight_worlds import TIGHT_WORLDS
 from penstock.core import Cluster, Deadline, JobSubmitted, Overhead, Quote, Verdict
 from penstock.policies import Assignment, DeadlinePolicy, Ints, PlannedQuotes, View, allocate_lasting
 from penstock.policies.columns import KEPT_WITHIN_S
+from penstock.policies.deadline.calendar import finish_time
 from penstock.scheduler import Scheduler
 from tests.policies.views import Row, whole_view
 from tests.scheduler.build import job
@@ -136,3 +138,18 @@ def test_a_short_peak_is_no_part_of_a_plan() -> None:
     """Thirteen devices for one slot cost the pause of two changes, and no plan had counted on that."""
     world = next(world for world in TIGHT_WORLDS if world.name == "offers accepted after 30 s, dear")
     assert [entry.job.id for entry in world.play(2006, "deadline").broken] == []
+
+
+@pytest.mark.parametrize("seed", [50_006, 50_015])
+def test_jobs_that_cannot_resume_are_placed_on_nodes_that_stay(seed: int) -> None:
+    """They were placed anywhere, and other jobs moved onto the devices that were kept for them."""
+    world = next(world for world in TIGHT_WORLDS if world.name == "leases, some not resumable")
+    assert [entry.job.id for entry in world.play(seed, "deadline").broken] == []
+
+
+def test_a_change_that_comes_late_in_a_pause_makes_it_longer() -> None:
+    """A job stands still until 31; what it is to hold from 8 on a decision may give it as late as 18."""
+    times, free, levels = np.array([0.0, 8.0]), np.array([3, 2]), np.array([2, 3])
+    rates, pauses = np.array([2.0, 3.0]), np.array([26.0, 26.0])
+    found = finish_time(times, free, 2, levels, rates, pauses, 0.0, 2, 1, 3, 31.0, 20.0, -1.0, math.inf, 10.0)
+    assert found == 18.0 + 26.0 + 20.0 / 2.0

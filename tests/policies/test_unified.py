@@ -14,7 +14,10 @@ from tests.policies.views import Row, whole_view
 from tests.scheduler.build import job, scheduler
 from tests.simulate.build import by_name, run
 
-_RICH_AND_POOR = TenantFlows(np.array([9000.0, 1000.0]), np.array([5000.0, 5000.0]), np.array([5000.0, 5000.0]))
+_RICH_AND_POOR = TenantFlows(
+    np.array([9000.0, 1000.0]), np.array([5000.0, 5000.0]), np.array([5000.0, 5000.0]), np.array([0.0, 5000.0])
+)  # fmt: skip
+_EVEN = TenantFlows(*np.full((4, 2), 5000.0))
 
 
 def _jobs(seed: int, *, tenants: str = "x", deadlines: float = 0.0, every_s: float = 15.0) -> list[Job]:
@@ -51,14 +54,23 @@ def test_a_tenant_that_is_behind_goes_first_whatever_its_jobs_cost() -> None:
     assert policy_named("deadline").allocate(whole_view(*rows, now=500.0)).widths.tolist() == [4, 0]
 
 
-def test_a_lease_protects_from_that_until_it_ends() -> None:
-    """Every suspension doubles it."""
+def test_a_lease_protects_a_running_job_until_it_ends() -> None:
+    """Every suspension doubles it; against a cheaper job of a tenant that is not behind."""
     for suspensions, lease_s in ((0, 600.0), (1, 1200.0), (2, 2400.0)):
         for now, widths in ((lease_s - 100.0, [4, 0]), (lease_s + 10.0, [0, 4]), (1.5 * lease_s, [4, 0])):
-            rich = Row(tenant="rich", work=10.0, at_least=3, width=4, suspensions=suspensions)
-            poor = Row(tenant="poor", work=90.0, at_least=3, stint_since=now)
-            view = whole_view(rich, poor, now=now, window=_RICH_AND_POOR)
+            dear = Row(tenant="x", work=90.0, at_least=3, width=4, suspensions=suspensions)
+            cheap = Row(tenant="y", work=10.0, at_least=3, stint_since=now)
+            view = whole_view(dear, cheap, now=now, window=_EVEN)
             assert policy_named("unified:lease_s=600").allocate(view).widths.tolist() == widths
+
+
+def test_no_lease_of_a_tenant_ahead_of_its_share_holds_against_one_that_is_behind() -> None:
+    rich = [Row(tenant="rich", work=work, at_least=2, at_most=2, width=2) for work in (10.0, 20.0)]
+    poor = Row(tenant="poor", work=90.0, at_least=2, at_most=2, stint_since=100.0)
+    view = whole_view(*rich, poor, now=100.0, window=_RICH_AND_POOR)
+    assert policy_named("unified:lease_s=600").allocate(view).widths.tolist() == [2, 0, 2]
+    even = whole_view(*rich, poor, now=100.0, window=_EVEN)
+    assert policy_named("unified:lease_s=600").allocate(even).widths.tolist() == [2, 2, 0]
 
 
 def test_who_waited_for_very_long_goes_before_everybody() -> None:
@@ -84,16 +96,15 @@ def _stream(policy: str) -> float:
     return result["whole"].started_at
 
 
-def test_a_tenant_ahead_of_its_share_is_promised_nothing_new_while_another_is_behind() -> None:
-    asks = Row(tenant="rich", work=4.0, due=1000.0, standing=0)
-    waits = Row(tenant="poor", work=90.0, at_least=4)
-    view = whole_view(asks, waits, now=500.0, window=_RICH_AND_POOR)
-    (answer,) = policy_named("unified").admit(view, np.array([0]))
-    assert answer is not None
-    assert answer.verdict is Verdict.DEFERRED
-    (answer,) = policy_named("unified").admit(whole_view(asks, now=500.0), np.array([0]))
-    assert answer is not None
-    assert answer.verdict is Verdict.PROMISED
+def test_promises_to_a_tenant_ahead_of_its_share_leave_room_for_jobs_without_a_deadline_of_one_that_is_behind() -> None:
+    """Also while there is none; who had only jobs with deadlines needs no room."""
+    used, deserved, entitled, best_effort = _RICH_AND_POOR
+    for part, verdicts in ((1.0, ["promised", "deferred"]), (0.0, ["promised", "promised"])):
+        window = TenantFlows(used, deserved, entitled, best_effort * part)
+        asks = [Row(tenant="rich", work=work, due=1000.0, standing=0) for work in (400.0, 600.0)]
+        view = whole_view(*asks, Row(tenant="poor", work=1.0, due=5000.0), now=500.0, capacity=4, window=window)
+        answers = policy_named("unified").admit(view, np.array([0, 1]))
+        assert [str(each.verdict) for each in answers if each is not None] == verdicts
 
 
 @pytest.mark.parametrize("policy", ["unified", "fair"])

@@ -6,7 +6,19 @@ import random
 
 import pytest
 
-from penstock.core import EventError, JobCancelled, JobFinished, JobSubmitted, Tenant, TenantChanged, Tick
+from penstock.core import (
+    Amendment,
+    BestEffort,
+    Deadline,
+    EventError,
+    JobAmended,
+    JobCancelled,
+    JobFinished,
+    JobSubmitted,
+    Tenant,
+    TenantChanged,
+    Tick,
+)
 from penstock.policies import TenantTable
 from penstock.scheduler import Scheduler
 from penstock.scheduler.fairness import BUCKET_S, BUCKETS
@@ -28,6 +40,22 @@ def test_a_tenant_deserves_its_share_while_it_could_use_that_much() -> None:
     assert seen.deserved_lately.tolist() == [2 * 20.0, 1 * 10.0]
     assert seen.entitled_lately.tolist() == [3 * 20.0, 1 * 20.0]
     assert seen.fairness.tolist() == [1.0, 2.0]
+
+
+def test_what_jobs_without_a_deadline_deserve_is_counted_by_itself() -> None:
+    """A state that was written down before it was counted has none of it."""
+    machine = scheduler("1x4", "fifo")
+    jobs = [job("a", 1e6, requested=2, at_most=2), job("b", 1e6, requested=1, at_most=1, goal=Deadline(9e6))]
+    machine.handle(*(JobSubmitted(0.0, each) for each in jobs))
+    assert _tenants(machine, 10.0).best_effort_lately.tolist() == [2 * 10.0]
+    machine.handle(JobAmended(10.0, "b", Amendment(goal=BestEffort())))
+    assert _tenants(machine, 20.0).best_effort_lately.tolist() == [2 * 20.0 + 1 * 10.0]
+    machine.handle(JobCancelled(20.0, "a"))
+    assert _tenants(machine, 30.0).best_effort_lately.tolist() == [2 * 20.0 + 1 * 20.0]
+    account = machine._state.holdings.tenants.account
+    written = account.to_data()
+    account.restore(written | {"hours": [hour[:3] for hour in written["hours"]]})
+    assert _tenants(machine, 30.0).best_effort_lately.tolist() == [1 * 10.0]
 
 
 def test_a_job_deserves_an_equal_part_of_its_tenant_s_share() -> None:

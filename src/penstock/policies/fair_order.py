@@ -20,11 +20,13 @@ from penstock.policies.view import View
 Bound = Annotated[float, Parameter("part of what it deserved below which a tenant comes first", least=0.0)]
 Lease = Annotated[float, Parameter("how long a job is not stopped for a job that is promised nothing", least=1.0)]
 BOUND = 0.95
-LEASE_S = 300.0
+LEASE_S = 900.0
 RENEWAL_SHARE = 0.05
 """The part of a lease after the first in which a job competes for its devices."""
 MOST_DOUBLINGS = 8
 """A lease doubles with every suspension, up to so many times."""
+ROOM_DEVIATIONS = 2.0
+"""Standard deviations above the mean use of tenants that are behind for which new promises to others leave room."""
 
 _KEPT, _HEAD, _DUE, _BEHIND, _REST = range(5)
 """The places of jobs in the order."""
@@ -86,14 +88,15 @@ class FairOrder:
     def leased(self, view: View) -> Bools:
         """Who runs and does not compete for its devices now; no job does where a single tenant has jobs.
 
-        A lease holds against jobs of the same and of lower priority.
+        A lease holds against jobs of the same and of lower priority; none of a tenant ahead of its share while another
+        one is behind.
         """
         if not self.classes and not self._is_shared(view):
             return np.zeros(len(view), dtype=bool)
         lease_s, ran = self._leases_s(view), view.now - view.stint_since
         competes = (ran >= lease_s) & (np.mod(ran, lease_s) <= self._renewal_s(view))
         highest = view.priority[view.width == 0].max(initial=view.priority.min(initial=0))
-        return np.asarray((view.width > 0) & ~competes & (view.priority >= highest))
+        return np.asarray((view.width > 0) & ~competes & (view.priority >= highest) & ~self.ahead(view))
 
     def _is_shared(self, view: View) -> bool:
         return len(view) > 0 and bool((view.tenant != view.tenant[0]).any())
@@ -118,13 +121,26 @@ class FairOrder:
             return np.zeros(len(view), dtype=np.int64), np.zeros(len(tenants.names))
         return most, tenants.fair_devices(float(view.capacity.sum()))
 
-    def gives_way(self, view: View) -> Bools:
-        """Rows of tenants ahead of their share that are promised nothing now, because admitted jobs of a tenant that is
-        behind could use devices that they do not hold."""
-        lack = (view.standing == Standing.ADMITTED) & (view.width < view.useful)
-        if not (self.behind(view)[view.tenant] & lack).any():
-            return np.zeros(len(view), dtype=bool)
-        return np.asarray(view.tenants.fairness > 1.0)[view.tenant]
+    def crowds_out(self, view: View, cost: Floats) -> Bools:
+        """Rows of tenants ahead of their share whose promises would need devices that tenants that are behind deserve.
+
+        Room is left for the jobs without a deadline of the latter: what these deserved on average in the last day and
+        :data:`ROOM_DEVIATIONS` standard deviations more, as large as these can be between nothing and the share.
+        """
+        tenants = view.tenants
+        crowding, behind = np.zeros(len(view), dtype=bool), self.behind(view)
+        share = tenants.entitled[behind]
+        mean = share * tenants.best_effort_lately[behind] / np.maximum(tenants.entitled_lately[behind], 1.0)
+        room = mean.sum() + ROOM_DEVIATIONS * np.sqrt((mean * np.maximum(share - mean, 0.0)).sum())
+        if not room > 0.0:
+            return crowding
+        ahead = (tenants.fairness > 1.0)[view.tenant]
+        asked = np.flatnonzero(ahead & (view.standing < Standing.ADMITTED) & np.isfinite(view.deadline))
+        asked = asked[np.argsort(cost[asked], kind="stable")]
+        needed = np.maximum(cost[asked] / np.maximum(view.deadline[asked] - view.now, 1.0), view.narrowest[asked])
+        promised = view.plan_width[ahead & (view.standing == Standing.PROMISED)].max(axis=1, initial=0).sum()
+        crowding[asked] = promised + np.cumsum(needed) > view.capacity.sum() - room
+        return crowding
 
     def job_classes(self, view: View, cost: Floats) -> Ints:
         """Jobs by the long-term fairness that they would end with if they ran from now on, the worst first."""

@@ -37,7 +37,9 @@ class TenantTable:
     deserved_lately: Floats
     """... that it deserved, ..."""
     entitled_lately: Floats
-    """... and that its share came to."""
+    """... that its share came to, ..."""
+    best_effort_lately: Floats
+    """... and that its jobs without a deadline alone deserved."""
 
     @property
     def fairness(self) -> Floats:

@@ -68,7 +68,7 @@ class Unified(DeadlinePolicy):
         return replace(decided, wake_at=tuple(min(each, change_at) for each in decided.wake_at))
 
     def costly(self, view: View, cost: Floats) -> Bools:
-        return super().costly(view, cost) | self.fair_order.gives_way(view)
+        return super().costly(view, cost) | self.fair_order.crowds_out(view, cost)
 
     def reserved(self, view: View, terms: Terms) -> tuple[Layout, PlanInputs]:
         queue, layout_inputs = self.fair_order.queue, super().reserved(view, terms)

@@ -12,7 +12,7 @@ job.
 
 import math
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,11 +24,16 @@ BUCKETS = 24
 
 
 class TenantFlows(NamedTuple):
-    """Devices of every tenant at one moment: held, deserved, and what its share entitles it to."""
+    """Devices of every tenant at one moment: held, deserved, what its share entitles it to, and deserved by its jobs
+    without a deadline alone."""
 
     used: Floats
     deserved: Floats
     entitled: Floats
+    best_effort: Floats
+
+
+_FLOWS = len(TenantFlows._fields)
 
 
 class Integrals(NamedTuple):
@@ -51,13 +56,16 @@ class FairnessAccount:
         self.jobs: Floats = np.zeros(0)
         self.held: Floats = np.zeros(0)
         self.useful: Floats = np.zeros(0)
+        self.best_effort: Floats = np.zeros(0)
+        """Of the useful devices those of jobs without a deadline."""
         self._sizes: Ints = np.zeros(0, dtype=np.int64)
         """Numbers of devices that jobs could use; a column of the parts for each."""
-        self.integrals = Integrals(math.nan, np.zeros((3, 0)), (), np.zeros((0, 0)))
+        self.integrals = Integrals(math.nan, np.zeros((_FLOWS, 0)), (), np.zeros((0, 0)))
 
     def copy(self) -> "FairnessAccount":
         other = FairnessAccount()
         other.jobs, other.held, other.useful = self.jobs.copy(), self.held.copy(), self.useful.copy()
+        other.best_effort = self.best_effort.copy()
         other._sizes, other.integrals = self._sizes, self.integrals
         return other
 
@@ -65,15 +73,17 @@ class FairnessAccount:
     def as_of(self) -> float:
         return self.integrals.as_of
 
-    def count(self, tenant: int, *, jobs: int = 0, held: int = 0, useful: int = 0) -> None:
+    def count(self, tenant: int, *, jobs: int = 0, held: int = 0, useful: int = 0, best_effort: int = 0) -> None:
         """A tenant has so many more jobs, which hold and could use so many more devices."""
         self.jobs[tenant] += jobs
         self.held[tenant] += held
         self.useful[tenant] += useful
+        self.best_effort[tenant] += best_effort
 
     def flows(self, entitled: Floats) -> TenantFlows:
         """Devices that every tenant holds, deserves and is entitled to now."""
-        return TenantFlows(self.held, np.minimum(self.useful, entitled), entitled)
+        deserved, best_effort = np.minimum(self.useful, entitled), np.minimum(self.best_effort, entitled)
+        return TenantFlows(self.held, deserved, entitled, best_effort)
 
     def advance(self, now: float, entitled: Floats) -> None:
         """Time has passed, and nothing else has happened yet."""
@@ -100,7 +110,8 @@ class FairnessAccount:
 
     def add_tenant(self) -> None:
         """One more tenant, of whom nothing is known."""
-        self.jobs, self.held, self.useful = (np.append(each, 0.0) for each in (self.jobs, self.held, self.useful))
+        columns = (self.jobs, self.held, self.useful, self.best_effort)
+        self.jobs, self.held, self.useful, self.best_effort = (np.append(each, 0.0) for each in columns)
         counted = self.integrals
         self.integrals = counted._replace(
             hour=_wider(counted.hour), past=tuple(map(_wider, counted.past)), parts=_wider(counted.parts.T).T
@@ -119,7 +130,7 @@ class FairnessAccount:
     def restore(self, data: Mapping[str, Any]) -> None:
         """Take up what was counted before."""
         tenants = len(self.jobs)
-        hour, *past = (np.array(each, dtype=np.float64).reshape(3, tenants) for each in data["hours"])
+        hour, *past = (_with_all_flows(each, tenants) for each in data["hours"])
         self._sizes = np.array(data["sizes"], dtype=np.int64)
         parts = np.array(data["parts"], dtype=np.float64).reshape(tenants, len(self._sizes))
         self.integrals = Integrals(math.nan if data["as_of"] is None else data["as_of"], hour, tuple(past), parts)
@@ -152,3 +163,9 @@ class FairnessAccount:
 
 def _wider(columns: Floats) -> Floats:
     return np.pad(columns, ((0, 0), (0, 1)))
+
+
+def _with_all_flows(hour: Sequence[Sequence[float]], tenants: int) -> Floats:
+    """An hour as it was written down; earlier versions counted fewer flows."""
+    counted = np.array(hour, dtype=np.float64).reshape(-1, tenants)
+    return np.pad(counted, ((0, _FLOWS - len(counted)), (0, 0)))

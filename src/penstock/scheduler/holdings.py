@@ -173,14 +173,20 @@ class Holdings:
         if before != after:
             table.deserved[row] += account.deserved_by(tenant, before) - account.deserved_by(tenant, after)
             table.useful[row] = after
-            account.count(tenant, useful=after - before)
+            account.count(tenant, useful=after - before, best_effort=(after - before) * self._is_best_effort(row))
 
     def count_row(self, row: int) -> None:
         """Take up a row as it was written down; what it deserves is in its columns."""
         table, account = self.table, self.tenants.account
         table.useful[row] = useful = table.most_useful(row)
         account.know(useful)
-        account.count(int(table.tenant[row]), jobs=1, held=int(table.width[row]), useful=useful)
+        best_effort = useful * self._is_best_effort(row)
+        account.count(
+            int(table.tenant[row]), jobs=1, held=int(table.width[row]), useful=useful, best_effort=best_effort
+        )
+
+    def _is_best_effort(self, row: int) -> bool:
+        return math.isinf(self.table.deadline[row])
 
     def _hold(self, row: int, width: int) -> None:
         table = self.table
@@ -255,7 +261,9 @@ class Holdings:
         held_since = float(table.width[row]) * (now - float(table.as_of[row]))
         self.tenants.past[table.tenant[row]] += float(table.attained[row]) + held_since
         self._hold(row, 0)
-        self.tenants.account.count(int(table.tenant[row]), jobs=-1, useful=-int(table.useful[row]))
+        useful = int(table.useful[row])
+        best_effort = useful * self._is_best_effort(row)
+        self.tenants.account.count(int(table.tenant[row]), jobs=-1, useful=-useful, best_effort=-best_effort)
         table.remove(row)
         del self.records[record.key]
         self.confined.pop(record.key, None)
@@ -318,14 +326,20 @@ class Holdings:
         rate = float(table.rate[row])
         return max(now, float(table.resumes_at[row])) + left / rate + float(table.end_s[row]) if rate else math.inf
 
-    def change_curve(self, record: Record, job: Job, now: float) -> bool:
-        """The job runs as fast as its new curve says; says whether it lost its devices because they are too few."""
-        table, row, state = self.table, self.row(record), self.of(record)
+    def _change_job(self, record: Record, row: int, job: Job, now: float) -> None:
+        table, was_best_effort = self.table, self._is_best_effort(row)
         table.project_row(row, now)
         record.job = job
         table.set_job(row, job, self.sizes_for(job))
+        more = int(table.useful[row]) * (self._is_best_effort(row) - was_best_effort)
+        self.tenants.account.count(int(table.tenant[row]), best_effort=more)
         self.count_useful(row)
         self._rank(row, job)
+
+    def change_curve(self, record: Record, job: Job, now: float) -> bool:
+        """The job runs as fast as its new curve says; says whether it lost its devices because they are too few."""
+        table, row, state = self.table, self.row(record), self.of(record)
+        self._change_job(record, row, job, now)
         table.forget_plan(row)
         state.dirty = True
         if not (width := int(table.width[row])):
@@ -342,11 +356,7 @@ class Holdings:
         """The job is another from now on; says whether it lost its devices because they are too few or too many."""
         table, row, state = self.table, self.row(record), self.of(record)
         is_bounded_anew = (job.at_least, job.at_most) != (record.job.at_least, record.job.at_most)
-        table.project_row(row, now)
-        record.job = job
-        table.set_job(row, job, self.sizes_for(job))
-        self.count_useful(row)
-        self._rank(row, job)
+        self._change_job(record, row, job, now)
         state.dirty = True
         width = int(table.width[row])
         if not (width and is_bounded_anew) or width in dict(self.levels(job, record.kind)):

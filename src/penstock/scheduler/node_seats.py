@@ -50,7 +50,7 @@ class NodeSeats:
 
     def seats(self, view: View, decided: Assignment, kind: int) -> Mapping[int, Shares]:
         """How many devices of which node they get who may not have any, by key; those who stay are not in it."""
-        return self._seated(view, decided, kind)[1] if self._holdings.confined or self._cleared else {}
+        return self._seated(view, decided, kind)[1] if self._cleared or self.confined(view).any() else {}
 
     def staying(self, view: View, decided: Assignment) -> Bools:
         """Who keeps its very devices."""

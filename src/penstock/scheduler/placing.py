@@ -26,6 +26,7 @@ def place(
         state.occupancy.pinned |= {*shares, *holdings.confined}
         if shares:
             kept = {int(key) for key in view.sequence[seats.staying(view, assignment)]}
+            state.occupancy.pinned |= kept  # the shares count on it
             placed = _seat_confined(strategy, state, shares, kept, widths)
         asks = [_ask(state, key, width) for key, width in widths.items() if key not in placed]
         placed |= seat_preferred(state.occupancy, asks, _wishes(holdings, asks))

@@ -109,6 +109,7 @@ class Tenants:
             used_lately=window.used,
             deserved_lately=window.deserved,
             entitled_lately=window.entitled,
+            best_effort_lately=window.best_effort,
         )
 
     def copy(self) -> "Tenants":

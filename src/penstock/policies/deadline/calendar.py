@@ -72,7 +72,10 @@ def finish_time(
                 wider = index
             else:
                 if index >= 0 and index < current:
-                    ready = max(ready, times[k] + pauses[index] + (start if ready > times[k] else 0.0))
+                    if ready > times[k]:  # a change that comes late in a pause makes the pause longer
+                        ready = max(ready, min(ready, times[k] + slot) + pauses[index] + start)
+                    else:
+                        ready = times[k] + pauses[index]
                 current, wider, wider_at = index, UNREACHABLE, np.inf
         begin, until = times[k], times[k + 1] if k + 1 < count else np.inf
         while begin < until:

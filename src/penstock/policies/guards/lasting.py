@@ -37,11 +37,12 @@ def allocate_lasting(
         return first
     held: Ints = np.zeros(0, dtype=np.int64)
     ends = np.where(still_held(view) > 0, lasts_until(view, stint_costs, bounded=bounded), view.now)
-    for _ in range(_ROUNDS):
-        stopped = np.flatnonzero((view.width > 0) & (decided.widths == 0) & (ends > view.now))
+    for left in reversed(range(_ROUNDS)):
+        holds = (view.width > 0) & (ends > view.now)
+        stopped = np.flatnonzero(holds & (decided.widths == 0))
         if not len(stopped):
             break
-        held = np.union1d(held, stopped)
+        held = np.union1d(held, stopped) if left else np.flatnonzero(holds)
         decided = settle(view, SettledRows.as_they_are(view, held, ends[held]), allocate)
     if not len(held):
         return first
