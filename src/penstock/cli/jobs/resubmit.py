@@ -8,7 +8,7 @@ import typer
 from penstock.cli.connect import connect, print_json
 from penstock.cli.jobs.arguments import JobArgument, JsonOption
 from penstock.cli.submission.description import as_spec
-from penstock.cli.submission.submit import tell_submission
+from penstock.cli.submission.submit import end_if_rejected, tell_submission
 
 
 def resubmit(
@@ -31,3 +31,4 @@ def resubmit(
         )
         answer = client.submit(as_spec(file), key=str(uuid.uuid4()))
     print_json(answer) if as_json else tell_submission(answer.job)
+    end_if_rejected(answer.job.state)

@@ -49,17 +49,23 @@ def submit(
     with connect() as client:
         answer = hand_in(client, file)
         print_json(answer) if as_json else tell_submission(answer.job)
+        end_if_rejected(answer.job.state)
         if following:
             attend(client, answer.job.id)
 
 
 def tell_submission(job: "JobDetail") -> None:
-    """The id on stdout, the answer beside it; a refusal is an exit code too."""
+    """Print the id on stdout, the answer beside it."""
     print(job.id)
     tell_answer(job)
-    if job.state == "declined":
+    if job.state != "declined":
+        say(f"follow it: penstock logs -f {job.id}")
+
+
+def end_if_rejected(answer: str) -> None:
+    """End with the exit code of a rejected job where that is its state or the verdict of its quote."""
+    if answer in ("declined", "refused"):
         raise typer.Exit(DECLINED)
-    say(f"follow it: penstock logs -f {job.id}")
 
 
 def tell_answer(job: "JobDetail") -> None:
