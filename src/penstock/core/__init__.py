@@ -206,6 +206,7 @@ if TYPE_CHECKING:
     from penstock.core.store_messages import STORE_REPLIES, STORE_REQUESTS, StoreOp, StoreReply, StoreRequest
     from penstock.core.tenants import Tenant
     from penstock.core.units import (
+        counted,
         format_bytes,
         format_duration,
         parse_bytes,
@@ -446,6 +447,7 @@ __all__ = [
     "build",
     "check_fingerprint",
     "clean_text",
+    "counted",
     "decode",
     "encode",
     "evenly_split",

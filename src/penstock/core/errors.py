@@ -97,8 +97,9 @@ class UnknownNameError(InputError):
     @classmethod
     def of(cls, what: str, name: str, known: Iterable[str], hint: str = "") -> "UnknownNameError":
         names = sorted(str(each) for each in known)
-        near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-        suggestion = f"Did you mean {near[0]!r}?" if near else hint
+        folded = {each.casefold(): each for each in names}
+        near = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.5)
+        suggestion = f"Did you mean {folded[near[0]]!r}?" if near else hint
         return cls(f"unknown {what} {name!r}", ", ".join(names), suggestion)
 
 

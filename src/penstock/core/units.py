@@ -89,6 +89,16 @@ def format_duration(seconds: float) -> str:
     return " ".join(part for part in parts if part)
 
 
+def counted(count: float, noun: str) -> str:
+    """Return a count with its noun: "1 job", "1,400 jobs", "2.19 iterations"; never an exponent.
+
+    >>> counted(1, "promise"), counted(1412.08, "iteration")
+    ('1 promise', '1,412 iterations')
+    """
+    text = f"{count:,.0f}" if count == round(count) or count >= 100 else f"{count:.3g}"
+    return f"{text} {noun}{'' if text == '1' else 's'}"
+
+
 def format_bytes(count: float) -> str:
     """Decimal size with one digit: "24.0GB"."""
     for unit in ("TB", "GB", "MB", "KB"):

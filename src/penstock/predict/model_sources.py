@@ -79,12 +79,16 @@ def _from_script(path: Path) -> Any:
 
 
 def _imported(name: str) -> ModuleType:
+    here = str(Path.cwd())
+    sys.path.append(here)  # modules of this directory too, as with `python -m`; what is installed goes first
     try:
         return importlib.import_module(name)
     except Exception as problem:
         raise InputError(
             f"module {name!r} cannot be imported: {type(problem).__name__}: {problem}", "module:function"
         ) from problem
+    finally:
+        sys.path.remove(here)
 
 
 def _function(module: ModuleType, name: str, text: str) -> Any:

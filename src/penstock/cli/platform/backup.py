@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from penstock.cli.terminal.console import complain, say
+from penstock.core import counted
 
 
 def command(
@@ -19,7 +20,7 @@ def command(
 
     settings = load_config({"data_dir": data_dir, "database": database}, file=config)
     target, summary = back_up_platform(settings, file)
-    say(f"{summary.entries} entries and {summary.jobs} jobs, every entry read again")
+    say(f"{summary.entries} entries and {counted(summary.jobs, 'job')}, every entry read again")
     if summary.damaged:
         complain(f"{len(summary.damaged)} of the entries are damaged, the first is {summary.damaged[0]}")
     print(target)

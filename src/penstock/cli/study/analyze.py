@@ -9,7 +9,7 @@ import typer
 from penstock.cli.connect import print_json
 from penstock.cli.jobs.arguments import JsonOption
 from penstock.cli.terminal.console import out, plain_table, write_page
-from penstock.core import Cluster, InputError, format_duration
+from penstock.core import Cluster, InputError, counted, format_duration
 
 if TYPE_CHECKING:
     from penstock.simulate import Analysis, Observed, Section
@@ -69,7 +69,7 @@ def _past(since: str, until: str | None, data_dir: Path | None, database: str | 
 def _tell(found: "Analysis") -> None:
     devices = f"{found.devices:,} devices, " if found.devices else ""
     out.print(
-        f"{found.name}: {found.jobs:,} jobs over {format_duration(found.span_s)}, {devices}"
+        f"{found.name}: {counted(found.jobs, 'job')} over {format_duration(found.span_s)}, {devices}"
         f"{found.device_hours:,.0f} device-hours",
         soft_wrap=True,
     )

@@ -12,7 +12,7 @@ from rich.table import Table
 from penstock.cli.study.options import load_profiles, parse_bounds, parse_part
 from penstock.cli.terminal.console import out as stdout
 from penstock.cli.terminal.console import say
-from penstock.core import Cluster, InputError, format_duration, parse_duration
+from penstock.core import Cluster, InputError, counted, format_duration, parse_duration
 from penstock.simulate import (
     SIZES,
     Description,
@@ -104,7 +104,7 @@ def generate_command(
     if out is None:
         write_trace_csv(records, sys.stdout)
     else:
-        say(f"{write_trace(out, records, overwrite=force)} jobs written to {out}")
+        say(f"{counted(write_trace(out, records, overwrite=force), 'job')} written to {out}")
 
 
 @app.command("convert")
@@ -128,7 +128,7 @@ def convert_command(
         bounds = parse_bounds(deadlines)
         records = (with_deadline(record, bounds, seed=seed) for record in records)
     count = write_trace(out, records, overwrite=force, source=trace)
-    say(f"{count} jobs written to {out}{_left_out(given)}")
+    say(f"{counted(count, 'job')} written to {out}{_left_out(given)}")
 
 
 def _interval(cluster: str | None, load: float | None, interval: str | None, gangs: float) -> float:

@@ -9,7 +9,7 @@ import typer
 from penstock.cli.connect import connect, print_json
 from penstock.cli.jobs.arguments import JsonOption
 from penstock.cli.terminal.console import out, plain_table, write_page
-from penstock.core import InputError
+from penstock.core import InputError, counted
 
 if TYPE_CHECKING:
     from penstock.wire import WhatIfReport, WhatIfRequest
@@ -82,7 +82,7 @@ def _write(page: Path, report: "WhatIfReport") -> None:
 def _tell(report: "WhatIfReport") -> None:
     from penstock.control import WHATIF_COLUMNS, whatif_rows, whatif_sentences
 
-    out.print(f"{report.since:%Y-%m-%d %H:%M} to {report.until:%Y-%m-%d %H:%M} UTC: {report.jobs} jobs")
+    out.print(f"{report.since:%Y-%m-%d %H:%M} to {report.until:%Y-%m-%d %H:%M} UTC: {counted(report.jobs, 'job')}")
     table = plain_table(*WHATIF_COLUMNS)
     for row in whatif_rows(report):
         table.add_row(*row)

@@ -14,6 +14,7 @@ from penstock.cli.submission.description import as_spec, describes_job
 from penstock.cli.submission.profile import measured
 from penstock.cli.terminal.console import interruptible, out, say
 from penstock.cli.terminal.format import deadline_line, quote_lines, value_lines
+from penstock.core import counted
 
 if TYPE_CHECKING:
     from penstock.client import Client
@@ -113,7 +114,7 @@ def _hand_in_array(file: "JobFile", array: str, *, as_json: bool) -> None:
         return
     for job_id in answer.jobs:
         print(job_id)
-    say(f"{len(answer.jobs)} jobs, called {file.name}-{array.partition('..')[0].strip()} and so on")
+    say(f"{counted(len(answer.jobs), 'job')}, called {file.name}-{array.partition('..')[0].strip()} and so on")
     say(f"all of them: penstock ps --array {answer.id}, penstock cancel {answer.id}")
 
 
