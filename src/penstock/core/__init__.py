@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         TraceError,
         UnitError,
         UnknownNameError,
+        install_command,
     )
     from penstock.core.evaluation_brief import (
         CHECKPOINT,
@@ -460,6 +461,7 @@ __all__ = [
     "fresh_directory",
     "gpt_layers",
     "gpt_operators",
+    "install_command",
     "is_count",
     "is_duration",
     "is_metric_name",
