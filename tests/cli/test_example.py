@@ -11,6 +11,7 @@ from examples.demo import try_it
 
 from penstock.cli.submission.example import EXAMPLES
 from penstock.cli.terminal import this_command
+from penstock.core import install_command
 from tests.cli.conftest import Penstock
 from tests.docs.command_words import job_of
 

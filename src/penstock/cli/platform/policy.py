@@ -30,7 +30,7 @@ def show(context: typer.Context, as_json: JsonOption = False) -> None:
 def set_policy(
     name: Annotated[str, typer.Argument(help="A policy (`penstock policies`).")],
     settings: Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Its parameters.")] = None,
-    slot: Annotated[str | None, typer.Option(help="Shortest time between two decisions [as it is].")] = None,
+    slot: Annotated[str | None, typer.Option(help="Shortest time between two decisions (default: as now).")] = None,
     force: Annotated[bool, typer.Option("--force", help="Even if promises are endangered or withdrawn.")] = False,
     as_json: JsonOption = False,
 ) -> None:

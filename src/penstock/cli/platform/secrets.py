@@ -44,3 +44,4 @@ def delete(name: NameArgument, tenant: TenantOption = None) -> None:
     """Forget a secret. Jobs that have it keep it until they end."""
     with connect() as client:
         client.delete_secret(name, tenant=tenant)
+    say(f"{name} is forgotten")

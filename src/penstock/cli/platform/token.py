@@ -52,3 +52,4 @@ def revoke(token: Annotated[str, typer.Argument(help="The id of a token.")]) -> 
     """Make a token worthless."""
     with connect() as client:
         client.revoke_token(token)
+    say(f"{token} is revoked")
