@@ -72,7 +72,7 @@ def test_generate_wants_an_interval_or_a_load() -> None:
 def test_convert_keeps_what_is_there(tmp_path: Path, write: WriteFile) -> None:
     result = _run("convert", write("t.csv", PHILLY), tmp_path / "out.jsonl")
     assert "1 job written" in result.stderr
-    assert "1 rows with no GPU left out" in result.stderr
+    assert "1 row with no GPU left out" in result.stderr
     (job,) = read_trace(tmp_path / "out.jsonl")
     assert job == TraceJob(id="philly-0", submitted_at=0, devices=4, duration_s=60, tenant="vc")
 
