@@ -1,7 +1,11 @@
 """Verbs about jobs: what they print, what they change, and how they refuse."""
 
+import http.server
+import re
+import threading
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -318,6 +322,67 @@ def test_an_empty_argument_is_no_job(penstock: Penstock) -> None:
         refused = penstock(*words)
         assert refused.code == 2, words
         assert "names no job. Allowed: the id or name of a job." in refused.err, words
+
+
+def test_help_has_no_default_that_the_terminal_swallows(penstock: Penstock) -> None:
+    shown = " ".join(penstock("submit", "--help").out.replace("│", " ").split())
+    assert "Tenant to charge (default: the tenant of your token)." in shown
+    assert "--steps-per-epoch" in shown
+    listed = " ".join(penstock("serve", "--help").out.replace("│", " ").split())
+    assert "one object a line (default: text)." in listed
+    for text in (shown, listed):
+        assert re.search(r"\w \.(\s|$)", text) is None
+
+
+def test_a_flag_says_how_many_steps_an_epoch_has(penstock: Penstock) -> None:
+    Path("train.py").touch()
+    words = ("submit", "--work", "3 epochs", "--steps-per-epoch", "94", "--dry-run", "--", "train.py")
+    assert "steps_per_epoch: 94" in penstock(*words).out
+
+
+def test_a_job_is_submitted_again_with_another_environment_work_and_devices(
+    penstock: Penstock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[dict[str, Any]] = []
+
+    class Taking(Rejecting):
+        def submit(self, spec: object, **options: object) -> Submission:
+            sent.append(cast("dict[str, Any]", spec))
+            return super().submit(spec, **options)
+
+    monkeypatch.setattr("penstock.cli.jobs.resubmit.connect", Taking)
+    assert penstock("resubmit", "j-1", "--work", "7 steps", "--devices", "2", "--env", "A=b").code == 3
+    assert (sent[0]["devices"], sent[0]["environment"]["env"]) == (2, {"A": "b"})
+    assert "7" in str(sent[0]["work"])
+
+
+def test_an_address_of_something_else_is_named(penstock: Penstock, monkeypatch: pytest.MonkeyPatch) -> None:
+    with http.server.HTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler) as other:
+        threading.Thread(target=other.serve_forever, daemon=True).start()
+        monkeypatch.setenv("PENSTOCK_SERVER", f"http://127.0.0.1:{other.server_port}")
+        monkeypatch.setenv("PENSTOCK_TOKEN", "x")
+        refused = penstock("ps")
+        other.shutdown()
+    assert refused.code == 2
+    assert "what answers there (404) is not a Penstock server. Allowed: the address of a Penstock server" in refused.err
+
+
+def test_a_relative_home_is_refused_with_the_absolute_one(penstock: Penstock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PENSTOCK_DATA_DIR", "home")
+    refused = penstock("ps")
+    assert (refused.code, f"Try {Path.cwd() / 'home'}" in refused.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("secrets", "set", "bad name"), "a secret called 'bad name'. Allowed: letters, digits"),
+        (("token", "create", "x y"), "a token called 'x y'. Allowed: one word without blanks."),
+    ],
+)
+def test_a_name_that_cannot_be_is_said_in_words(words: tuple[str, ...], said: str, penstock: Penstock) -> None:
+    refused = penstock(*words)
+    assert (refused.code, said in refused.err) == (2, True), refused.err
 
 
 class Rejecting:

@@ -65,6 +65,13 @@ def test_modules_of_the_current_directory_are_found(tmp_path: Path, monkeypatch:
     del sys.modules["models_beside_us"]
 
 
+def test_a_script_does_not_see_the_words_of_this_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["penstock", "check-ops", "--script", "train.py"])
+    path = script(tmp_path, "import sys\nseen = sys.argv[:]\ndef penstock_model(batch): return seen\n")
+    assert load_hook(path)(1) == [path]
+    assert sys.argv[1] == "check-ops"
+
+
 def test_a_script_is_looked_at_without_importing_it(tmp_path: Path) -> None:
     assert offers_hook(Path(script(tmp_path, "raise SystemExit\ndef penstock_model(batch): ...\n")))
     assert not offers_hook(Path(script(tmp_path, "print('penstock_model')\n")))

@@ -53,7 +53,9 @@ def _application(words: Sequence[str]) -> typer.Typer:
 def _options(
     context: typer.Context,
     version: bool = typer.Option(False, "--version", help="Print the version and exit."),
-    ca: str = typer.Option("", "--ca", help="Certificates that vouch for the server, in PEM [PENSTOCK_CA]."),
+    ca: str = typer.Option(
+        "", "--ca", help="Certificates that vouch for the server, in PEM (default: those of PENSTOCK_CA)."
+    ),
 ) -> None:
     """Penstock meters accelerators onto training jobs."""
     if ca:

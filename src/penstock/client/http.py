@@ -453,7 +453,12 @@ def _check(answer: Answer) -> None:
         body = answer.document()
     except ValueError:
         body = None
-    raise error_from(body if isinstance(body, dict) else {"message": f"the server answered {answer.status}"})
+    if not isinstance(body, dict) or "message" not in body:
+        body = {
+            "message": f"what answers there ({answer.status}) is not a Penstock server",
+            "allowed": "the address of a Penstock server", "hint": "Check PENSTOCK_SERVER and proxies on the way",
+        }  # fmt: skip
+    raise error_from(body)
 
 
 def _messages(lines: Iterable[bytes]) -> Iterator[tuple[str, str, Any]]:

@@ -40,7 +40,9 @@ def parse_bytes(text: str) -> int:
     """Bytes in "24GB" (decimal) or "24GiB" (binary)."""
     found = _WITH_UNIT.fullmatch(text.strip())
     if found is None or found[2].upper() not in _BYTES:
-        raise UnitError(f"{text!r} is not a size", "a number with " + ", ".join(_BYTES), 'Try "24GB" or "16GiB"')
+        raise UnitError(
+            f"{text!r} is not a size", "a number with B, KB, MB, GB, TB, KiB, MiB, GiB or TiB", 'Try "24GB" or "16GiB"'
+        )
     return round(_finite(float(found[1].replace("_", "")) * _BYTES[found[2].upper()], text, "a size"))
 
 

@@ -62,6 +62,7 @@ def _from_script(path: Path) -> Any:
         raise InputError(f"{path} cannot be imported", "a Python script")
     module = importlib.util.module_from_spec(spec)
     sys.path.insert(0, str(path.parent.resolve()))
+    argv, sys.argv = sys.argv, [str(path)]  # the words of this command are not the script's
     try:
         spec.loader.exec_module(module)
     except SystemExit as problem:
@@ -74,6 +75,7 @@ def _from_script(path: Path) -> Any:
             f"importing {path} failed: {type(problem).__name__}: {problem}", "a script that can be imported"
         ) from problem
     finally:
+        sys.argv = argv
         sys.path.remove(str(path.parent.resolve()))
     return _function(module, HOOK, str(path))
 

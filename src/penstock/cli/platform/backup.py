@@ -10,10 +10,14 @@ from penstock.core import counted
 
 
 def command(
-    file: Annotated[Path | None, typer.Argument(help="Where to [backups/DATE.db in the data directory].")] = None,
-    config: Annotated[Path | None, typer.Option(help="A configuration file [penstock.toml in the data dir].")] = None,
+    file: Annotated[
+        Path | None, typer.Argument(help="Where to (default: backups/DATE.db in the data directory).")
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="A configuration file (default: penstock.toml in the data dir).")
+    ] = None,
     data_dir: Annotated[Path | None, typer.Option(help="Where the server keeps everything.")] = None,
-    database: Annotated[str | None, typer.Option(help="The database [as the server's].")] = None,
+    database: Annotated[str | None, typer.Option(help="The database (default: as the server's).")] = None,
 ) -> None:
     """Write the whole database, as of one moment, to a file. A server may go on writing meanwhile."""
     from penstock.serve import back_up_platform, load_config

@@ -39,9 +39,9 @@ def _limits(quota: "QuotaView") -> list[str]:
 @app.command("set")
 def set_quota(
     tenant: Annotated[str, typer.Argument(help="A tenant, or * for all that have no quota of their own.")],
-    jobs: Annotated[int | None, typer.Option(min=0, help="Jobs that are not over [no limit].")] = None,
-    devices: Annotated[int | None, typer.Option(min=0, help="Devices one job may ask for [no limit].")] = None,
-    requests: Annotated[float | None, typer.Option(help="Requests a second [no limit].")] = None,
+    jobs: Annotated[int | None, typer.Option(min=0, help="Jobs that are not over (default: no limit).")] = None,
+    devices: Annotated[int | None, typer.Option(min=0, help="Devices one job may ask for (default: no limit).")] = None,
+    requests: Annotated[float | None, typer.Option(help="Requests a second (default: no limit).")] = None,
 ) -> None:
     """Set the limits of a tenant; what is not given is not limited any more."""
     with connect() as client:

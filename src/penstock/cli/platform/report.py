@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def command(
     job: Annotated[str | None, typer.Argument(help="One job; without it, everything in the period.")] = None,
     since: Annotated[str, typer.Option(help="How long ago it begins, or when: 7d, 2026-12-01T00:00.")] = "7d",
-    until: Annotated[str | None, typer.Option(help="When it ends [now].")] = None,
+    until: Annotated[str | None, typer.Option(help="When it ends (default: now).")] = None,
     tenant: Annotated[str | None, typer.Option(help="Only this tenant; users see their own in any case.")] = None,
     html: Annotated[Path | None, typer.Option(metavar="FILE.html", help="Write a page for people.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing page.")] = False,

@@ -22,7 +22,7 @@ def command(
         Path | None, typer.Option(metavar="FILE.csv", help="How busy devices were: time, job, device, busy.")
     ] = None,
     since: Annotated[str, typer.Option(help="How long ago one's own past begins, or when: 30d, 2026-12-01.")] = "30d",
-    until: Annotated[str | None, typer.Option(help="When it ends [now].")] = None,
+    until: Annotated[str | None, typer.Option(help="When it ends (default: now).")] = None,
     data_dir: Annotated[Path | None, typer.Option(help="Read the past of this data directory.")] = None,
     database: Annotated[str | None, typer.Option(help="Read the past of this database.")] = None,
     html: Annotated[Path | None, typer.Option("--out", metavar="FILE.html", help="Write a page for people.")] = None,

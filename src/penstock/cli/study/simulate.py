@@ -141,6 +141,7 @@ def command(
             source, setting.cluster, tables, seed=seed, events=besides, caps=caps, elastic=elastic, deadlines=bounds
         )
         _tell(workload.trace)
+        _tell_wide(workload.trace, setting.cluster)
         workload.jobs()
         if len(workload.trace) <= _FEW_JOBS:
             interpret_first(_INTERPRETED_S)
@@ -159,6 +160,12 @@ def command(
 
 def _tell(trace: "simulation.Trace") -> None:
     say(f"{trace.name}: {counted(len(trace), 'job')}, read as {trace.format}")
+
+
+def _tell_wide(trace: "simulation.Trace", cluster: Cluster) -> None:
+    if wide := sum((job.devices or 0) > cluster.device_count for job in trace):
+        devices = counted(cluster.device_count, "device")
+        say(f"{counted(wide, 'job')} of more devices than the {devices} of {cluster}: simulated on at most those")
 
 
 def _tell_passed_over(results: "Sequence[simulation.Result]") -> None:

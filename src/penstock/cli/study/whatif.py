@@ -19,7 +19,7 @@ _INCONCLUSIVE = 3
 
 def command(
     since: Annotated[str, typer.Option(help="How long ago the past begins, or when: 30d, 2026-12-01T00:00.")] = "30d",
-    until: Annotated[str | None, typer.Option(help="When it ends [now].")] = None,
+    until: Annotated[str | None, typer.Option(help="When it ends (default: now).")] = None,
     policy: Annotated[str, typer.Option(help="Policies, separated by commas: fifo,srtf:order=device-time.")] = "",
     devices: Annotated[str, typer.Option(help="+8 or -8 devices, or 64 in all.")] = "",
     cluster: Annotated[str, typer.Option(help="Another cluster altogether: 4x8.")] = "",
