@@ -37,6 +37,13 @@ def test_hours_of_the_day_are_averaged_over_days() -> None:
     assert by_hour[1:] == pytest.approx(np.full(23, 1 / 4))
 
 
+def test_jobs_that_never_ran_leave_the_starts_known() -> None:
+    rejected = [job(f"r{number}", 1, 0, None, 0) for number in range(5)]
+    occupancy = occupancy_of(four_devices(job("a", 4, 0, 0, 10), *rejected))
+    assert occupancy is not None
+    assert occupancy.used == 1.0
+
+
 def test_without_starts_nothing_is_said() -> None:
     assert occupancy_of(four_devices(job("a", 4, 0, None, 100))) is None
 

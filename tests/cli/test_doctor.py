@@ -102,3 +102,12 @@ def test_categories_are_listed_with_their_causes(penstock: Penstock) -> None:
     assert "mem.gpu_oom" in penstock("signatures", "list").out
     assert "mem.gpu_oom" in penstock("signatures", "list", "--category", "x.y").err
     assert penstock("signatures", "list", "--category", "mem.shm", "--json").json()
+
+
+def test_what_is_read_is_said_and_an_empty_word_is_refused(penstock: Penstock, tmp_path: Path) -> None:
+    (tmp_path / "req").mkdir()
+    (tmp_path / "req" / "rank0.log").write_text("step 1")
+    assert "reading the logs in the directory req, not a job of that name" in penstock("doctor", "req").err
+    assert penstock("doctor", "./req").err == ""
+    refused = penstock("doctor", "")
+    assert (refused.code, "'' names no job and no path" in refused.err) == (2, True)

@@ -1,11 +1,17 @@
 """Verbs about jobs: what they print, what they change, and how they refuse."""
 
+import http.server
+import re
+import threading
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from penstock.control.platform.job_files import FilePlaces
 from penstock.core import ReportKind
+from penstock.wire import BOOKKEEPING, JobDetail, QuoteView, Submission
 from tests.cli.conftest import Penstock
 from tests.control.build import ADMIN, Platform
 from tests.control.serving import Served
@@ -89,6 +95,23 @@ def test_show_why_and_events_tell_one_job(world: Platform, penstock: Penstock) -
     events = penstock("events", job, "--json").json()
     assert events["events"][0]["kind"] == "Submitted"
     assert penstock("events", "--after", str(events["next"] + 10**6)).out == ""
+
+
+def test_events_are_the_newest_with_the_way_to_older_ones(world: Platform, penstock: Penstock) -> None:
+    for name in ("one", "two", "three"):
+        world.submit(name=name, work=1e6)
+    world.passes(3)
+    every = [line.seq for line in world.journal.store.log.page(without=BOOKKEEPING)]
+    newest = penstock("events", "--limit", "2")
+    assert [int(line.split()[0]) for line in newest.out.splitlines()] == every[-2:]
+    assert f"penstock events --before {every[-2]}" in newest.err
+    older = penstock("events", "--limit", "2", "--before", str(every[-2]))
+    assert [int(line.split()[0]) for line in older.out.splitlines()] == every[-4:-2]
+    first = penstock("events", "--limit", "2", "--after", "0")
+    assert [int(line.split()[0]) for line in first.out.splitlines()] == every[:2]
+    assert first.err == ""
+    job = penstock("events", "one", "--limit", "1")
+    assert "penstock events one --before" in job.err
 
 
 def test_logs_print_what_the_workers_printed(world: Platform, penstock: Penstock) -> None:
@@ -277,6 +300,125 @@ def test_bad_options_change_nothing(words: tuple[str, ...], expected: str, world
     assert world.phase(job).value == "paused"
 
 
+@pytest.mark.usefixtures("world")
+def test_an_empty_argument_is_no_job(penstock: Penstock) -> None:
+    verbs = [
+        "show",
+        "why",
+        "logs",
+        "wait",
+        "resubmit",
+        "cancel",
+        "pause",
+        "resume",
+        "events",
+        "metrics",
+        "report",
+        "checkpoints",
+        "files",
+        "hotspots",
+    ]
+    for words in (*((verb, "") for verb in verbs), ("edit", "", "--priority", "5"), ("checkpoints", " ")):
+        refused = penstock(*words)
+        assert refused.code == 2, words
+        assert "names no job. Allowed: the id or name of a job." in refused.err, words
+
+
+def test_help_has_no_default_that_the_terminal_swallows(penstock: Penstock) -> None:
+    shown = " ".join(penstock("submit", "--help").out.replace("│", " ").split())
+    assert "Tenant to charge (default: the tenant of your token)." in shown
+    assert "--steps-per-epoch" in shown
+    listed = " ".join(penstock("serve", "--help").out.replace("│", " ").split())
+    assert "one object a line (default: text)." in listed
+    for text in (shown, listed):
+        assert re.search(r"\w \.(\s|$)", text) is None
+
+
+def test_a_flag_says_how_many_steps_an_epoch_has(penstock: Penstock) -> None:
+    Path("train.py").touch()
+    words = ("submit", "--work", "3 epochs", "--steps-per-epoch", "94", "--dry-run", "--", "train.py")
+    assert "steps_per_epoch: 94" in penstock(*words).out
+
+
+def test_a_job_is_submitted_again_with_another_environment_work_and_devices(
+    penstock: Penstock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[dict[str, Any]] = []
+
+    class Taking(Rejecting):
+        def submit(self, spec: object, **options: object) -> Submission:
+            sent.append(cast("dict[str, Any]", spec))
+            return super().submit(spec, **options)
+
+    monkeypatch.setattr("penstock.cli.jobs.resubmit.connect", Taking)
+    assert penstock("resubmit", "j-1", "--work", "7 steps", "--devices", "2", "--env", "A=b").code == 3
+    assert (sent[0]["devices"], sent[0]["environment"]["env"]) == (2, {"A": "b"})
+    assert "7" in str(sent[0]["work"])
+
+
+def test_an_address_of_something_else_is_named(penstock: Penstock, monkeypatch: pytest.MonkeyPatch) -> None:
+    with http.server.HTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler) as other:
+        threading.Thread(target=other.serve_forever, daemon=True).start()
+        monkeypatch.setenv("PENSTOCK_SERVER", f"http://127.0.0.1:{other.server_port}")
+        monkeypatch.setenv("PENSTOCK_TOKEN", "x")
+        refused = penstock("ps")
+        other.shutdown()
+    assert refused.code == 2
+    assert "what answers there (404) is not a Penstock server. Allowed: the address of a Penstock server" in refused.err
+
+
+def test_a_relative_home_is_refused_with_the_absolute_one(penstock: Penstock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PENSTOCK_DATA_DIR", "home")
+    refused = penstock("ps")
+    assert (refused.code, f"Try {Path.cwd() / 'home'}" in refused.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("secrets", "set", "bad name"), "a secret called 'bad name'. Allowed: letters, digits"),
+        (("token", "create", "x y"), "a token called 'x y'. Allowed: one word without blanks."),
+    ],
+)
+def test_a_name_that_cannot_be_is_said_in_words(words: tuple[str, ...], said: str, penstock: Penstock) -> None:
+    refused = penstock(*words)
+    assert (refused.code, said in refused.err) == (2, True), refused.err
+
+
+class Rejecting:
+    """Stands in for a client of a server that rejects every job."""
+
+    def __enter__(self) -> "Rejecting":
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def quote(self, _: object) -> QuoteView:
+        return QuoteView(verdict="refused", reason="too much")
+
+    def job(self, job_id: str) -> JobDetail:
+        return JobDetail(
+            id=job_id, number=1, name="n", tenant="t", state="declined", submitted_at=datetime.now(UTC),
+            quote=self.quote(None), spec={"command": "true", "work": 5},
+        )  # fmt: skip
+
+    def submit(self, _: object, **__: object) -> Submission:
+        return Submission(job=self.job("j-1"))
+
+
+@pytest.mark.parametrize(
+    "words", [("submit", "--json"), ("submit",), ("quote",), ("quote", "--json"), ("resubmit", "--json"), ("resubmit",)]
+)
+def test_a_rejection_is_an_exit_code(
+    words: tuple[str, ...], penstock: Penstock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("job.json").write_text('{"command": "true", "work": 5}')
+    where = "jobs" if words[0] == "resubmit" else "submission"
+    monkeypatch.setattr(f"penstock.cli.{where}.{words[0]}.connect", Rejecting)
+    answered = penstock(*words, "j-1" if words[0] == "resubmit" else "job.json")
+    assert answered.code == 3, answered.err
+
+
 JOB_FILE = "name: mine\ncommand: python train.py\nwork: 100 steps\n"
 
 
@@ -332,6 +474,25 @@ def test_a_wait_is_given_up_and_the_job_goes_on(world: Platform, penstock: Penst
     assert "the job goes on" in given_up.err
     assert world.phase(job).value in ("pending", "running")
     assert penstock("wait", job, "--timeout", "soon").code == 2
+
+
+def test_an_array_is_awaited_read_and_explained(world: Platform, penstock: Penstock, served: Served) -> None:
+    with served.client() as client:
+        array = client.submit_array({"name": "train", "work": 1, "at_most": 1}, "1..3")
+    world.passes(2)
+    explained = penstock("why", "train")
+    assert (explained.code, f"{array.id} train: " in explained.out) == (0, True), explained.err
+    assert f"train-2 ({array.jobs[1]})" in explained.out
+    assert {story["job_id"] for story in penstock("why", array.id, "--json").json()} == set(array.jobs)
+    world.passes(150)
+    assert {world.phase(job).value for job in array.jobs} == {"finished"}
+    for name in ("train", array.id):
+        waited = penstock("wait", name)
+        assert waited.code == 0, waited.err
+        assert all(f"{job} finished" in waited.err for job in array.jobs)
+        assert f"[train-3 ({array.jobs[2]})]" in penstock("logs", name).out
+        assert penstock("ps", "--array", name, "-q").out.split() == array.jobs[::-1]
+    assert penstock("logs", "nothing-there").code == 2
 
 
 def test_ps_filters_and_sorts(world: Platform, penstock: Penstock) -> None:

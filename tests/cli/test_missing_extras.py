@@ -1,11 +1,12 @@
 """A package that is not installed is one sentence with the command that installs it, never a traceback."""
 
 import pickle
+import re
 from pathlib import Path
 
 import pytest
 
-from penstock.core import CPU_BUILD, InputError, MissingExtraError, require
+from penstock.core import CPU_BUILD, InputError, MissingExtraError, install_command, require
 from penstock.simulate import Profiles, generate, write_trace
 from tests.tools import needs
 from tests.tools.absence import run_without
@@ -46,7 +47,7 @@ def test_a_verb_says_what_to_install(package: str, extra: str, words: tuple[str,
     (complaint,) = [line for line in done.stderr.splitlines() if line.startswith("penstock: ")]
     assert done.returncode == 2
     size = f" ({CPU_BUILD})" if package == "torch" else ""
-    assert complaint.endswith(f"needs {package}, which is not installed: pip install 'penstock[{extra}]'{size}.")
+    assert complaint.endswith(f"needs {package}, which is not installed: {install_command(extra)}{size}.")
     assert "Traceback" not in done.stderr
 
 
@@ -54,7 +55,7 @@ def test_elastic_training_says_what_to_install(tmp_path: Path) -> None:
     done = run_without(["torch"], program="import penstock.elastic", cwd=tmp_path)
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].endswith(
-        f"penstock.elastic needs torch, which is not installed: pip install 'penstock[runtime]' ({CPU_BUILD})."
+        f"penstock.elastic needs torch, which is not installed: {install_command('runtime')} ({CPU_BUILD})."
     )
 
 
@@ -70,7 +71,7 @@ print(TestClient(app).get("/").text)
 """
     done = run_without(["nicegui"], program=program, cwd=tmp_path)
     assert done.stdout.splitlines()[0] == "False", done.stderr
-    assert 'nicegui is not installed. On this machine: pip install "penstock[web]"' in done.stdout
+    assert f"nicegui is not installed. On this machine: {install_command('web')}" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -96,3 +97,20 @@ def test_the_error_is_one_of_ours_and_an_import_error_and_survives_a_process() -
     assert isinstance(caught.value, ImportError)
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
     assert caught.value.name == "no_such_package"
+
+
+def test_nothing_installs_penstock_by_a_name_that_no_index_has() -> None:
+    """Whoever registered that name on an index could run code on every machine that follows the advice."""
+    root = Path(__file__).parents[2]
+    texts = [*root.glob("src/**/*.py"), *root.glob("src/**/*.toml"), *root.glob("docs/*.md"), root / "README.md"]
+    by_name = re.compile(r"""(?:pip3?\s+|\buv\s+)install\s+(?:-\S+\s+)*["'`]?penstock(?:\[|["'`\s]|$)|\bpenstock\[\w""")
+    found = [f"{path.name}: {hit[0]}" for path in texts for hit in by_name.finditer(path.read_text())]
+    assert found == []
+
+
+def test_an_extra_is_installed_from_the_checkout_or_the_wheel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert install_command("web") == f"pip install -e '{Path(__file__).parents[2]}[web]'"
+    monkeypatch.setattr("penstock.core.errors.__file__", str(tmp_path / "lib" / "penstock" / "core" / "errors.py"))
+    assert re.fullmatch(
+        r"bin/pip install 'penstock-[\w.]+-py3-none-any\.whl\[web\]'", install_command("web", "bin/pip")
+    )

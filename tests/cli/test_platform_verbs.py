@@ -224,3 +224,19 @@ def test_the_policy_is_shown_and_switched(world: Platform, penstock: Penstock) -
     assert shown.startswith("themis:lease_s=600 ")
     assert "  lease_s=600  how long a job may keep what it was given (" in shown
     assert penstock("policy", "set", "fifoo").code == 2
+
+
+def test_every_change_of_the_platform_prints_what_it_did(world: Platform, penstock: Penstock) -> None:
+    said = penstock("tenants", "set", "vision", "--share", "2", "--quota", "3")
+    assert said.err == "vision: share 2, quota 3, limit none\n"
+    assert penstock("tenants", "remove", "vision").err == "vision is removed\n"
+    quota = penstock("quota", "set", "vision", "--jobs", "5").err
+    assert quota == "vision: active jobs 5, devices per job no limit, requests per second no limit\n"
+    made = penstock("token", "create", "me").err.split()[2]
+    assert penstock("token", "revoke", made).err == f"{made} is revoked\n"
+
+
+def test_a_slot_stays_until_another_is_given(world: Platform, penstock: Penstock) -> None:
+    assert "slot 30s" in penstock("policy", "set", "fifo", "--slot", "30s").out
+    assert "slot 30s" in penstock("policy", "set", "deadline").out
+    assert "slot 0s" in penstock("policy", "set", "deadline", "--slot", "0s").out

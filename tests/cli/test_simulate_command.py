@@ -157,3 +157,10 @@ def test_interrupting_leaves_nothing_behind(tmp_path: Path) -> None:
 def test_help_and_version(tmp_path: Path) -> None:
     assert "simulate" in penstock(cwd=tmp_path).stdout
     assert penstock("--version", cwd=tmp_path).stdout.startswith("penstock ")
+
+
+def test_jobs_wider_than_the_cluster_are_told(tmp_path: Path) -> None:
+    (tmp_path / "wide.csv").write_text(HEADER + "a,0,100,demo-cnn,900,128,64,60\nb,0,100,demo-cnn,900,128,1,60\n")
+    done = penstock("simulate", "wide.csv", "--cluster", "1x1", "--policy", "fifo", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "1 job of more devices than the 1 device of 1x1: simulated on at most those" in done.stderr

@@ -89,3 +89,13 @@ def test_the_line_about_a_verb_is_the_beginning_of_its_description(name: str) ->
     verb = VERBS[name].load()
     described = verb.info.help if isinstance(verb, typer.Typer) else " ".join((verb.__doc__ or "").split())
     assert str(described).startswith(VERBS[name].summary)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
+@pytest.mark.parametrize("word", ["policies", "--version"])
+def test_output_that_cannot_be_written_is_one_sentence(word: str) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "penstock.cli", word], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert (done.returncode, done.stderr) == (1, "penstock: the output cannot be written: No space left on device\n")

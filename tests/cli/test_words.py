@@ -17,6 +17,7 @@ from penstock.cli.terminal.format import (
     usage_lines,
     value_lines,
 )
+from penstock.core import UnknownNameError, counted
 from penstock.spec import parse_job
 from penstock.wire import JobDetail, JobView, ProgressView, QuoteView, UsageView, ValueStepView, tells_nothing
 
@@ -37,6 +38,27 @@ def test_moments_are_told_from_now() -> None:
     assert ago(None) == "-"
     assert ago(NOW - timedelta(days=3)).startswith("3d")
     assert ago(NOW + timedelta(days=2, hours=1)).startswith("in 2d")
+
+
+def test_a_moment_is_told_in_whole_seconds() -> None:
+    assert ago(datetime.now(UTC) - timedelta(seconds=0.2)) == "now"
+    assert ago(datetime.now(UTC) - timedelta(seconds=5.2)) in ("5s ago", "6s ago")
+
+
+@pytest.mark.parametrize(
+    ("count", "noun", "words"),
+    [
+        (1, "promise", "1 promise"), (0, "promise", "0 promises"), (1400, "job", "1,400 jobs"),
+        (1.0, "iteration", "1 iteration"), (2.19301, "iteration", "2.19 iterations"),
+        (1412.08, "iteration", "1,412 iterations"), (3e7, "iteration", "30,000,000 iterations"),
+    ],
+)  # fmt: skip
+def test_a_count_has_its_noun_in_singular_or_plural(count: float, noun: str, words: str) -> None:
+    assert counted(count, noun) == words
+
+
+def test_the_nearest_name_is_found_whatever_its_case() -> None:
+    assert "Did you mean 'h100'?" in str(UnknownNameError.of("device", "H1000", ["v100", "h100"]))
 
 
 def test_the_date_is_told_only_when_it_is_another_day() -> None:

@@ -38,7 +38,7 @@ def test_a_finished_job_is_out_of_memory_and_within_reach(world: Platform) -> No
     assert world.platform.job_report(job, ADMIN).state == "finished"
     assert world.platform.period_report(ADMIN, since="1h").jobs.finished == 1
     assert world.platform.overview(ADMIN).counts == {"finished": 1, "running": 1}
-    assert [event.kind for event in world.platform.job_events(job, ADMIN).events] == [
+    assert [event.kind for event in world.platform.events(ADMIN, job).events] == [
         "Submitted", "Launched", "RunFinished",
     ]  # fmt: skip
     with pytest.raises(ConflictError, match="finished and cannot be cancelled"):

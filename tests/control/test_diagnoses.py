@@ -64,7 +64,7 @@ def test_show_why_and_the_log_tell_it_also_after_a_restart(world: Platform) -> N
         assert "KeyError: 'tokens' at /home/me/train.py:7" in detail.diagnosis.cause
         assert (detail.diagnosis.action, detail.diagnosis.culprit.rank) == ("fix_code", 0)
         assert any("KeyError: 'tokens'" in note.text for note in world.platform.why(job, ADMIN).entries)
-        told = [event for event in world.platform.job_events(job, ADMIN).events if event.kind == "RunFailed"]
+        told = [event for event in world.platform.events(ADMIN, job).events if event.kind == "RunFailed"]
         assert told[0].payload["diagnosis"]["category"] == "unknown"
         world.restart()
 

@@ -12,6 +12,7 @@ from penstock.policies.measure_first import LONGEST_S
 from penstock.wire import JobPhase
 from tests.control.build import ADMIN, PROPORTIONAL, Platform, StandInReader, platform
 
+NOTE = "its speed is not known yet: measured when it first runs"
 GUESS = Curve.from_table({1: 0.1, 2: 0.2, 4: 0.4}, source=Source.GUESSED)
 
 
@@ -23,7 +24,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> object:
     def guessed(self: StandInReader, spec: dict[str, object], **more: object) -> object:
         prepared = known(self, spec, **more)  # type: ignore[arg-type]
         job = replace(prepared.job, curve=GUESS, measure_first=spec.get("name") != "hasty")
-        return replace(prepared, job=job, recipe=replace(prepared.recipe, fingerprint="same"))
+        return replace(prepared, job=job, note=NOTE, recipe=replace(prepared.recipe, fingerprint="same"))
 
     monkeypatch.setattr(StandInReader, "read", guessed)
     with platform(tmp_path) as built:
@@ -47,6 +48,8 @@ def test_it_runs_and_is_answered_once_it_is_measured(world: Platform) -> None:
     assert (quote.verdict, quote.speed) == (Verdict.DEFERRED, Source.GUESSED)
     assert "never measured" in quote.reason
     assert "not known yet" in quote.reason
+    asked = world.platform.quote({"work": 100, "within": 100}, ADMIN)
+    assert asked.reason.count("not known yet") == 1, "by the policy, or by the note of the job file"
     world.passes(2)
     assert world.backend.alive() == [f"{job}.1"]
     learned(world, job)

@@ -5,11 +5,12 @@ import threading
 import time
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from penstock.control.api.streams import SharedReads, StreamWakeups
+from penstock.control.platform.job_logs import JobOutput, LogCursor
 from penstock.core import InputError
 from penstock.wire import MissingError
 from penstock.wire.views import EventView
@@ -73,7 +74,7 @@ def test_logs_are_paged_across_runs(served: Served) -> None:
         page = client.logs(job_id, limit=4)
         assert (page.text, page.complete) == ("one\n", False)
         rest = [page := client.logs(job_id, cursor=page.next), client.logs(job_id, cursor=page.next)]
-        assert [part.text for part in rest] == ["two\n", "drei ü\n"]
+        assert [part.text for part in rest] == ["two\n", "[run 2 of this job]\ndrei ü\n"]
         last = client.logs(job_id, cursor=rest[-1].next)
         assert (last.text, last.next, last.complete) == ("", rest[-1].next, False)
         client.cancel(job_id)
@@ -190,3 +191,19 @@ def test_who_waits_for_news_is_woken_when_somebody_rings() -> None:
         assert await waiting == ""
 
     coroutines.run(follow())
+
+
+def test_another_run_and_output_that_was_dropped_are_lines_of_their_own() -> None:
+    class Backend:
+        def logs(self, run: str, _: str | None, offset: int, limit: int) -> tuple[bytes, int]:
+            kept = {"r1": (0, b"one\n"), "r2": (2_000_000, b"two\n")}
+            start, data = kept[run]
+            begins = max(offset, start)
+            return data[begins - start :][:limit], start + len(data)
+
+    output = JobOutput(backend=cast("Any", Backend()), runs=("r1", "r2"), over=True)
+    first = output.page(worker=None, cursor=LogCursor(), limit=100)
+    second = output.page(worker=None, cursor=LogCursor.parse(first.next), limit=100)
+    assert first.text == "one\n"
+    assert second.text == "[run 2 of this job]\n[2.0MB of older output were dropped here]\ntwo\n"
+    assert output.page(worker=None, cursor=LogCursor.parse(second.next), limit=100).complete

@@ -157,3 +157,8 @@ def test_sizes_are_written_with_one_digit(count: float, text: str) -> None:
 def test_a_written_size_reads_back_to_within_its_digit(count: int) -> None:
     unit = max(unit for unit in (1, 10**3, 10**6, 10**9, 10**12) if count >= unit or unit == 1)
     assert abs(parse_bytes(format_bytes(count)) - count) <= 0.051 * unit
+
+
+def test_allowed_sizes_are_spelled_as_people_write_them() -> None:
+    with pytest.raises(UnitError, match="KB, MB, GB, TB, KiB, MiB, GiB or TiB"):
+        parse_bytes("1ZB")

@@ -194,3 +194,25 @@ def test_a_launcher_that_passes_a_failure_on_is_no_cause() -> None:
     )
     found = diagnosis(log)
     assert (found.category, found.action) == ("unknown", Remedy.FIND_FIRST_ERROR)
+
+
+_INPUT = 'Traceback (most recent call last):\n  File "/x/a.py", line 1, in <module>\n    input()\n'
+
+
+@pytest.mark.parametrize(
+    ("log", "code", "cause"),
+    [
+        (f"{_INPUT}EOFError: EOF when reading a line", 1, "the script failed with EOFError: EOF when reading a line"),
+        (
+            "a.py: error: the following arguments are required: --lr",
+            2,
+            "the script does not accept its arguments",
+        ),
+        ("step 50 0.493", 9, "the script ended by itself with code 9, and nothing that was read says why"),
+        ("", 9, "the script ended by itself with code 9, and nothing that was read says why"),
+    ],
+)
+def test_simple_ends_have_simple_words(log: str, code: int, cause: str) -> None:
+    found = diagnosis(log, facts=RunFacts(ends=(WorkerEnd(rank=0, code=code),)))
+    assert found.cause.startswith(cause)
+    assert "NCCL" not in found.fix

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.cli.submission.example import EXAMPLES
 from penstock.client import Client, ensure_server
-from penstock.core import CPU_BUILD
+from penstock.core import CPU_BUILD, install_command
 from tests.control.serving import end_everything_on, until
 from tests.live.site import OVER
 from tests.serve.other_users import (
@@ -53,7 +53,9 @@ def data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def test_a_job_without_pytorch_names_the_extra_and_the_cpu_build(data_dir: Path, tmp_path: Path) -> None:
     with ensure_server(data_dir, options=["--slots", "1"]) as client:
         job = _failed(client, script=str(EXAMPLES / "gpt.py"), environment={"working_dir": str(tmp_path)})
-        install = f"PyTorch is not installed for {sys.executable}: {sys.executable} -m pip install 'penstock[runtime]'"
+        install = (
+            f"PyTorch is not installed for {sys.executable}: {install_command('runtime', f'{sys.executable} -m pip')}"
+        )
         assert f"penstock: {install} ({CPU_BUILD})\n" in client.logs(job).text
         assert client.job(job).reason.startswith(f"penstock: {install}")
     env = {"PENSTOCK_DATA_DIR": str(data_dir)}

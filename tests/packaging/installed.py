@@ -79,8 +79,8 @@ def use(person: Newcomer) -> None:
     person.runs("penstock", "trace", "generate", "--jobs", "150", "--out", "trace.csv")
     expect("elasticflow", person.runs("penstock", "simulate", "trace.csv"))
     person.runs("penstock", "plan", "gpt-1.3b", "--cluster", "8xA100-80GB", "--seconds", "3", "--batch", "64")
-    expect("pip install 'penstock[runtime]'", person.runs("penstock", "predict", "resnet50", expected=2))
-    expect("penstock[web]", person.runs("penstock", "dashboard", expected=2))
+    expect("-py3-none-any.whl[runtime]'", person.runs("penstock", "predict", "resnet50", expected=2))
+    expect("-py3-none-any.whl[web]'", person.runs("penstock", "dashboard", expected=2))
 
 
 def stop(person: Newcomer) -> None:

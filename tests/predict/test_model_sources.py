@@ -56,6 +56,22 @@ def test_modules_are_named_with_their_function(tmp_path: Path, monkeypatch: pyte
         load_hook("our_broken_models:small")
 
 
+def test_modules_of_the_current_directory_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script(tmp_path, "def small(batch): return 2 * batch\n", "models_beside_us.py")
+    monkeypatch.chdir(tmp_path)
+    before = list(sys.path)
+    assert load_hook("models_beside_us:small")(3) == 6
+    assert sys.path == before
+    del sys.modules["models_beside_us"]
+
+
+def test_a_script_does_not_see_the_words_of_this_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["penstock", "check-ops", "--script", "train.py"])
+    path = script(tmp_path, "import sys\nseen = sys.argv[:]\ndef penstock_model(batch): return seen\n")
+    assert load_hook(path)(1) == [path]
+    assert sys.argv[1] == "check-ops"
+
+
 def test_a_script_is_looked_at_without_importing_it(tmp_path: Path) -> None:
     assert offers_hook(Path(script(tmp_path, "raise SystemExit\ndef penstock_model(batch): ...\n")))
     assert not offers_hook(Path(script(tmp_path, "print('penstock_model')\n")))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.core import Deadline, InputError
+from penstock.core import Deadline, InputError, install_command
 from penstock.simulate import Fate, JobOutcome, write_csv, write_parquet
 from penstock.simulate.outcomes import COLUMNS
 from tests.simulate.build import job, run
@@ -60,5 +60,5 @@ def test_without_pyarrow_the_way_out_is_told(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(InputError) as caught:
         write_parquet([], tmp_path / "out.parquet")
-    assert str(caught.value) == "Parquet output needs pyarrow, which is not installed: pip install 'penstock[parquet]'."
+    assert str(caught.value) == f"Parquet output needs pyarrow, which is not installed: {install_command('parquet')}."
     assert not (tmp_path / "out.parquet").exists()

@@ -71,10 +71,19 @@ def test_generate_wants_an_interval_or_a_load() -> None:
 
 def test_convert_keeps_what_is_there(tmp_path: Path, write: WriteFile) -> None:
     result = _run("convert", write("t.csv", PHILLY), tmp_path / "out.jsonl")
-    assert "1 jobs written" in result.stderr
-    assert "1 rows with no GPU left out" in result.stderr
+    assert "1 job written" in result.stderr
+    assert "1 row with no GPU left out" in result.stderr
     (job,) = read_trace(tmp_path / "out.jsonl")
     assert job == TraceJob(id="philly-0", submitted_at=0, devices=4, duration_s=60, tenant="vc")
+
+
+def test_convert_takes_the_options_of_generate(tmp_path: Path, write: WriteFile) -> None:
+    source = write("t.csv", PHILLY)
+    assert _run("convert", source, "--out", tmp_path / "o.jsonl").exit_code == 0
+    assert len(read_trace(tmp_path / "o.jsonl")) == 1
+    assert len(_run("convert", source).stdout.splitlines()) == 2
+    with pytest.raises(InputError, match="both"):
+        _run("convert", source, tmp_path / "a.csv", "--out", tmp_path / "b.csv")
 
 
 def test_convert_draws_models_and_deadlines(tmp_path: Path, write: WriteFile) -> None:

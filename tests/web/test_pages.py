@@ -23,6 +23,18 @@ def written(page: Page, text: str) -> None:
     page.get_by_label("Job file (YAML)").fill(text)
 
 
+def test_a_new_job_is_empty_and_has_no_answer(browser: Browser, site: WebSite) -> None:
+    with tab(browser, site, "ada") as ada:
+        page = ada.go("/submit")
+        expect(page.get_by_role("region", name="The promise")).to_contain_text("Fill in the job")
+        for field in page.get_by_role("region", name="The job").get_by_role("textbox").all():
+            assert field.input_value() in ("", "1h")
+        page.get_by_label("Command that every worker runs").fill("python train.py")
+        page.get_by_label("Work, such as").fill("5 steps")
+        page.get_by_label("Working directory on the server").fill("/tmp")
+        expect(page.get_by_role("region", name="The promise").locator(".ps-badge")).to_be_visible()
+
+
 def test_submit_with_a_quote_and_watch_it_to_the_end(browser: Browser, site: WebSite) -> None:
     with tab(browser, site, "ada") as ada:
         page = ada.go("/submit")

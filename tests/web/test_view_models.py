@@ -10,6 +10,7 @@ from penstock.control.state.store import Holding, Principal, Role
 from penstock.core import Cluster, Node
 from penstock.core.cluster import PowerModel
 from penstock.simulate import Bar
+from penstock.web.pages.tenant_accounts import account_rows
 from penstock.web.view_models import (
     DeviceSpan,
     busy_devices,
@@ -20,6 +21,7 @@ from penstock.web.view_models import (
     step_function,
     tenant_use,
 )
+from penstock.wire import TenantAccountView
 
 ADMIN = Principal(id="a", name="a", role=Role.ADMIN, tenant="default")
 
@@ -88,3 +90,12 @@ def test_a_band_holds_the_likely_end_and_is_a_point_when_the_speed_is_certain() 
     band = forecast_band(100.0, 200.0, 0.25)
     assert (band.early, band.likely, band.late) == (180.0, 200.0, 225.0)
     assert math.isfinite(forecast_band(100.0, 200.0, 50.0).late)
+
+
+def test_a_field_of_a_tenant_without_a_value_is_a_dash() -> None:
+    plain = TenantAccountView(
+        name="vision", share=1, held=0, wanted=0, borrowed=0, lent=0, entitled=1.0, used_device_seconds=0.0,
+        deserved_device_seconds=0.0, fairness=1.0,
+    )  # fmt: skip
+    (row,) = account_rows([plain])
+    assert row[3:6] == ["–", "–", "–"]

@@ -1,12 +1,15 @@
 """A study of a server's own past: from the database to the table that people read."""
 
+from dataclasses import replace
+
 import pytest
 
 from penstock.control.future.whatif import WhatIfStudies, study_database
 from penstock.control.reports.whatif import whatif_page, whatif_rows, whatif_sentences
 from penstock.core import InputError
+from penstock.simulate import Scenario, what_if
 from penstock.wire import TooManyError, WhatIfRequest
-from tests.whatif.build import LivedThrough
+from tests.whatif.build import LivedThrough, drawn_jobs, simulated_past
 
 
 @pytest.fixture(scope="module")
@@ -25,6 +28,14 @@ def test_the_table_has_reality_the_replay_and_every_scenario_with_its_difference
     words = list(whatif_sentences(report))
     assert words[0].startswith("Replayed as it ran")
     assert "<table>" in whatif_page(report)
+
+
+def test_fewer_devices_than_none_are_refused_whether_or_not_the_past_is_reproduced() -> None:
+    past = simulated_past(drawn_jobs(3), "fifo")
+    late = [replace(each, real=replace(each.real, ended_at=1e7)) for each in past.jobs]
+    assert not what_if(replace(past, jobs=late), []).calibration.conclusive
+    with pytest.raises(InputError, match="-100 of 8 devices"):
+        what_if(replace(past, jobs=late), [Scenario(devices="-100")])
 
 
 def test_a_time_without_jobs_and_one_that_is_empty_are_refused(lived: LivedThrough) -> None:

@@ -1,5 +1,6 @@
 """What a person types. Every verb is one thin file; data goes to stdout, chatter to stderr."""
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -9,19 +10,33 @@ import typer
 from penstock.cli.verbs import add_verbs
 from penstock.core import PenstockError
 
+_UNWRITABLE = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""What keeps output from being written that no verb has to know of."""
+
 
 def main() -> None:
     """Run the command line: 0 done, 1 went wrong, 2 cannot be done as asked, 130 interrupted."""
     try:
-        _application(sys.argv[1:])(standalone_mode=True)
+        try:
+            _application(sys.argv[1:])(standalone_mode=True)
+        finally:
+            sys.stdout.flush()
     except PenstockError as error:
-        from penstock.cli.terminal.console import complain
-
-        complain(str(error))
+        _complain(str(error))
         sys.exit(error.exit_code)
-    except BrokenPipeError:
+    except OSError as error:
+        if error.errno not in _UNWRITABLE:
+            raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if error.errno != errno.EPIPE:
+            _complain(f"the output cannot be written: {error.strerror}")
         sys.exit(1)
+
+
+def _complain(message: str) -> None:
+    from penstock.cli.terminal.console import complain
+
+    complain(message)
 
 
 def _application(words: Sequence[str]) -> typer.Typer:
@@ -38,7 +53,9 @@ def _application(words: Sequence[str]) -> typer.Typer:
 def _options(
     context: typer.Context,
     version: bool = typer.Option(False, "--version", help="Print the version and exit."),
-    ca: str = typer.Option("", "--ca", help="Certificates that vouch for the server, in PEM [PENSTOCK_CA]."),
+    ca: str = typer.Option(
+        "", "--ca", help="Certificates that vouch for the server, in PEM (default: those of PENSTOCK_CA)."
+    ),
 ) -> None:
     """Penstock meters accelerators onto training jobs."""
     if ca:

@@ -20,6 +20,11 @@ def default_data_dir(environ: Mapping[str, str] | None = None) -> Path:
     """$PENSTOCK_DATA_DIR, else penstock under $XDG_DATA_HOME, else under ~/.local/share."""
     env = os.environ if environ is None else environ
     if given := env.get("PENSTOCK_DATA_DIR"):
+        if not Path(given).is_absolute():
+            raise InputError(
+                f"PENSTOCK_DATA_DIR={given}, which is another directory wherever it is read", "an absolute path",
+                f"Try {Path(given).absolute()}",
+            )  # fmt: skip
         return Path(given)
     home = env.get("XDG_DATA_HOME") or str(Path.home() / ".local" / "share")
     return Path(home) / "penstock"
@@ -76,7 +81,9 @@ class DataDir:
             except BlockingIOError:
                 address = self.address()
                 where = f" (process {address.pid}, {address.url})" if address else ""
-                raise AlreadyServedError(f"{self.path} is already served{where}; stop that server first") from None
+                raise AlreadyServedError(
+                    f"{self.path} is already served{where}; stop that server first: penstock stop"
+                ) from None
             self._address_file.unlink(missing_ok=True)  # of one that was killed: its port may be somebody else's by now
             try:
                 yield

@@ -15,6 +15,7 @@ from pydantic import BaseModel, TypeAdapter
 from penstock.client.datadir import DataDir, default_data_dir
 from penstock.client.transport import Answer, Transport
 from penstock.client.trust import trusting_only
+from penstock.core import InputError
 from penstock.wire import (
     ArraySubmission,
     ArrayView,
@@ -207,8 +208,20 @@ class Client:
         """Where the time of a job's steps goes: ``client.hotspots(job).profile.kernels_s``, worker by worker below."""
         return self._get(JobHotspotsView, _job(job_id, "hotspots"))
 
-    def events(self, job_id: str | None = None, *, after: int = 0, limit: int = 100) -> EventPage:
-        return self._get(EventPage, _job(job_id, "events") if job_id else "/v1/events", after=after, limit=limit)
+    def events(
+        self,
+        job_id: str | None = None,
+        *,
+        after: int = 0,
+        before: int | None = None,
+        newest: bool = False,
+        bookkeeping: bool = True,
+        limit: int = 100,
+    ) -> EventPage:
+        """Return a page of the log by ascending number: its first entries, or the last ones with ``newest``."""
+        flags = {"newest": "true" if newest else None, "bookkeeping": None if bookkeeping else "false"}
+        path = "/v1/events" if job_id is None else _job(job_id, "events")
+        return self._get(EventPage, path, after=after, before=before, limit=limit, **flags)
 
     def logs(
         self,
@@ -440,7 +453,12 @@ def _check(answer: Answer) -> None:
         body = answer.document()
     except ValueError:
         body = None
-    raise error_from(body if isinstance(body, dict) else {"message": f"the server answered {answer.status}"})
+    if not isinstance(body, dict) or "message" not in body:
+        body = {
+            "message": f"what answers there ({answer.status}) is not a Penstock server",
+            "allowed": "the address of a Penstock server", "hint": "Check PENSTOCK_SERVER and proxies on the way",
+        }  # fmt: skip
+    raise error_from(body)
 
 
 def _messages(lines: Iterable[bytes]) -> Iterator[tuple[str, str, Any]]:
@@ -465,8 +483,15 @@ def _quoted(text: str) -> str:
 
 
 def _job(job_id: str, *parts: str) -> str:
-    return "/".join(["/v1/jobs", _quoted(job_id), *parts])
+    return "/".join(["/v1/jobs", _quoted(_named(job_id, "job")), *parts])
 
 
 def _array(array: str, *parts: str) -> str:
-    return "/".join(["/v1/arrays", _quoted(array), *parts])
+    return "/".join(["/v1/arrays", _quoted(_named(array, "array")), *parts])
+
+
+def _named(name: str, what: str) -> str:
+    """Return the name, unless it is empty: the path would be another one, and usually a shell variable is not set."""
+    if not name.strip():
+        raise InputError(f"{name!r} names no {what}", f"the id or name of a {what}", "Is a shell variable unset?")
+    return name

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         TraceError,
         UnitError,
         UnknownNameError,
+        install_command,
     )
     from penstock.core.evaluation_brief import (
         CHECKPOINT,
@@ -206,6 +207,7 @@ if TYPE_CHECKING:
     from penstock.core.store_messages import STORE_REPLIES, STORE_REQUESTS, StoreOp, StoreReply, StoreRequest
     from penstock.core.tenants import Tenant
     from penstock.core.units import (
+        counted,
         format_bytes,
         format_duration,
         parse_bytes,
@@ -446,6 +448,7 @@ __all__ = [
     "build",
     "check_fingerprint",
     "clean_text",
+    "counted",
     "decode",
     "encode",
     "evenly_split",
@@ -458,6 +461,7 @@ __all__ = [
     "fresh_directory",
     "gpt_layers",
     "gpt_operators",
+    "install_command",
     "is_count",
     "is_duration",
     "is_metric_name",

@@ -62,6 +62,8 @@ the command line ends with; docs/errors.md lists it beside the answers of the HT
 
 import difflib
 from collections.abc import Iterable
+from importlib.metadata import version
+from pathlib import Path
 from typing import ClassVar
 
 
@@ -97,8 +99,9 @@ class UnknownNameError(InputError):
     @classmethod
     def of(cls, what: str, name: str, known: Iterable[str], hint: str = "") -> "UnknownNameError":
         names = sorted(str(each) for each in known)
-        near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-        suggestion = f"Did you mean {near[0]!r}?" if near else hint
+        folded = {each.casefold(): each for each in names}
+        near = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.5)
+        suggestion = f"Did you mean {folded[near[0]]!r}?" if near else hint
         return cls(f"unknown {what} {name!r}", ", ".join(names), suggestion)
 
 
@@ -121,12 +124,23 @@ CPU_BUILD = (
 """How large PyTorch is, and how to have less of it."""
 
 
+def install_command(extra: str, pip: str = "pip") -> str:
+    """Return the command that adds an extra: from the checkout that this code lies in, else from Penstock's wheel.
+
+    Not by the name alone: no package index has Penstock, so whoever registered that name there could run code here.
+    """
+    checkout = Path(__file__).parents[3]
+    if (checkout / "pyproject.toml").is_file():
+        return f"{pip} install -e '{checkout}[{extra}]'"
+    return f"{pip} install 'penstock-{version('penstock')}-py3-none-any.whl[{extra}]'"
+
+
 class MissingExtraError(InputError, ImportError):
     """Something that needs a package which is not installed; says how to install it."""
 
     def __init__(self, why: str, package: str, extra: str) -> None:
         size = f" ({CPU_BUILD})" if package == "torch" else ""
-        super().__init__(f"{why} needs {package}, which is not installed: pip install 'penstock[{extra}]'{size}")
+        super().__init__(f"{why} needs {package}, which is not installed: {install_command(extra)}{size}")
         self.why, self.name, self.extra = why, package, extra
 
     def __reduce__(self) -> tuple[type["MissingExtraError"], tuple[str, str, str]]:

@@ -1,6 +1,6 @@
 """Optional packages: imported where they are needed, and named with the command that installs them where they lack.
 
-Plain ``pip install penstock`` schedules, serves and simulates. What only some people need (PyTorch, the dashboard,
+An installation without extras schedules, serves and simulates. What only some people need (PyTorch, the dashboard,
 Parquet files, PostgreSQL, fitting) is an extra; meeting one that is not installed is one sentence, never a traceback.
 """
 

@@ -40,7 +40,9 @@ def parse_bytes(text: str) -> int:
     """Bytes in "24GB" (decimal) or "24GiB" (binary)."""
     found = _WITH_UNIT.fullmatch(text.strip())
     if found is None or found[2].upper() not in _BYTES:
-        raise UnitError(f"{text!r} is not a size", "a number with " + ", ".join(_BYTES), 'Try "24GB" or "16GiB"')
+        raise UnitError(
+            f"{text!r} is not a size", "a number with B, KB, MB, GB, TB, KiB, MiB, GiB or TiB", 'Try "24GB" or "16GiB"'
+        )
     return round(_finite(float(found[1].replace("_", "")) * _BYTES[found[2].upper()], text, "a size"))
 
 
@@ -87,6 +89,16 @@ def format_duration(seconds: float) -> str:
         if len(parts) == 2:
             break
     return " ".join(part for part in parts if part)
+
+
+def counted(count: float, noun: str) -> str:
+    """Return a count with its noun: "1 job", "1,400 jobs", "2.19 iterations"; never an exponent.
+
+    >>> counted(1, "promise"), counted(1412.08, "iteration")
+    ('1 promise', '1,412 iterations')
+    """
+    text = f"{count:,.0f}" if count == round(count) or count >= 100 else f"{count:.3g}"
+    return f"{text} {noun}{'' if text == '1' else 's'}"
 
 
 def format_bytes(count: float) -> str:

@@ -5,6 +5,7 @@ that names a cause before one that only notices it, a family that explains other
 equals. A collective that timed out is what the others noticed: there the rank that had come least far is looked for.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,8 @@ _CONFIDENCE = {Level.ROOT: 0.9, Level.PROBABLE: 0.6, Level.SYMPTOM: 0.5, Level.W
 _CONFIRMED = 0.05
 _SCRIPT_CONFIDENCE = 0.9
 _HANGS = "comm.timeout"
+_USAGE = re.compile(r"\S+: error: (?:argument |the following arguments |unrecognized arguments)")
+"""The last line of Python's argparse."""
 _CODE_ABOVE = 2
 """How many lines above the error of a traceback the code is that failed."""
 _MENDED = "Mend the script{}: the same again would fail the same way"
@@ -25,11 +28,15 @@ _LOOKED_AT = "Look at the script{}; a retry may pass if what it uses was away fo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """Everything that was read; ``last_words`` are the ends of the logs, for a failure that nothing explains."""
+    """Everything that was read; ``last_words`` are the ends of the logs, for a failure that nothing explains.
+
+    ``code`` is what the script ended with by itself, where that is known.
+    """
 
     hits: Sequence[Hit] = ()
     errors: Sequence[ScriptError] = ()
     last_words: Sequence[Evidence] = ()
+    code: int | None = None
 
 
 def resolve(findings: Findings, catalogue: Catalogue) -> Diagnosis:
@@ -109,8 +116,21 @@ def _laggard(hits: Sequence[Hit]) -> Culprit | None:
 
 
 def _abstention(findings: Findings) -> Diagnosis:
+    evidence = tuple(findings.last_words)[:MOST_EVIDENCE]
+    usage = next((each.text for each in evidence if _USAGE.match(each.text)), None)
+    if usage is not None:
+        return Diagnosis(
+            cause=f"the script does not accept its arguments: {usage}", fix="Correct the command of the job",
+            action=Remedy.FIX_CONFIG, evidence=evidence,
+        )  # fmt: skip
+    if findings.code is not None:
+        return Diagnosis(
+            cause=f"the script ended by itself with code {findings.code}, and nothing that was read says why",
+            fix="Look at its last lines, and at where the script ends with that code", action=Remedy.OBSERVE,
+            evidence=evidence,
+        )  # fmt: skip
     return Diagnosis(
         cause="nothing that was read names a cause",
         fix="Give the logs of all ranks and the kernel log (`dmesg`); NCCL_DEBUG=INFO makes NCCL say more",
-        action=Remedy.OBSERVE, evidence=tuple(findings.last_words)[:MOST_EVIDENCE],
+        action=Remedy.OBSERVE, evidence=evidence,
     )  # fmt: skip

@@ -80,7 +80,9 @@ class Doctor:
                     self._take_in(candidate, source, found)
             found.ends += _ends(source, reader.tail)
         last_words = [evidence for end in found.ends for evidence in end.last_words]
-        named = resolve(Findings(hits=found.hits, errors=found.errors, last_words=last_words), self.catalogue)
+        code = facts.own_code if facts is not None else None
+        findings = Findings(hits=found.hits, errors=found.errors, last_words=last_words, code=code)
+        named = resolve(findings, self.catalogue)
         return named if named.known or named.confidence >= SURE else self._resembling(named, found.ends)
 
     def _resembling(self, unnamed: Diagnosis, ends: Sequence["_LogEnd"]) -> Diagnosis:

@@ -45,6 +45,12 @@ class RunFacts:
     memory_limit_bytes: int | None = None
     events: tuple[str, ...] = ()
 
+    @property
+    def own_code(self) -> int | None:
+        """The one code other than 0 that processes ended with by themselves; None if there are several, or none."""
+        codes = {end.code for end in self.ends if end.code and end.signalled is None}
+        return codes.pop() if len(codes) == 1 else None
+
     def lines(self) -> Iterator[str]:
         """One line per fact that says something."""
         for end in self.ends:

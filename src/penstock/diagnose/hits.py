@@ -23,6 +23,8 @@ _WITHIN = {
 }
 """Of families whose members explain each other, those that explain first."""
 _LATER = float("inf")
+_NO_INPUT = "EOF when reading a line"
+"""What ``input()`` says where no standard input is, as in every job."""
 _PASSED_ON = re.compile(
     r"ChildFailedError|CalledProcessError|ProcessExitedException|ProcessRaisedException|Ray\w*Error|ActorDiedError|"
     r"WorkerCrashedError|SystemExit|KeyboardInterrupt|BrokenPipeError|ConnectionResetError|ConnectionRefusedError|"
@@ -87,11 +89,13 @@ class ScriptError:
     @property
     def passed_on(self) -> bool:
         """Whether it only tells that another process has failed."""
-        return _PASSED_ON.fullmatch(self.name) is not None
+        return _PASSED_ON.fullmatch(self.name) is not None and _NO_INPUT not in self.error
 
     @property
     def recurs(self) -> bool:
         """Whether the same code would fail the same way again."""
-        return bool(_OWN_FAULTS.fullmatch(self.name)) or bool(
-            self.name == "RuntimeError" and _MISFITS.search(self.error)
+        return (
+            bool(_OWN_FAULTS.fullmatch(self.name))
+            or _NO_INPUT in self.error
+            or bool(self.name == "RuntimeError" and _MISFITS.search(self.error))
         )

@@ -62,6 +62,7 @@ def _from_script(path: Path) -> Any:
         raise InputError(f"{path} cannot be imported", "a Python script")
     module = importlib.util.module_from_spec(spec)
     sys.path.insert(0, str(path.parent.resolve()))
+    argv, sys.argv = sys.argv, [str(path)]  # the words of this command are not the script's
     try:
         spec.loader.exec_module(module)
     except SystemExit as problem:
@@ -74,17 +75,22 @@ def _from_script(path: Path) -> Any:
             f"importing {path} failed: {type(problem).__name__}: {problem}", "a script that can be imported"
         ) from problem
     finally:
+        sys.argv = argv
         sys.path.remove(str(path.parent.resolve()))
     return _function(module, HOOK, str(path))
 
 
 def _imported(name: str) -> ModuleType:
+    here = str(Path.cwd())
+    sys.path.append(here)  # modules of this directory too, as with `python -m`; what is installed goes first
     try:
         return importlib.import_module(name)
     except Exception as problem:
         raise InputError(
             f"module {name!r} cannot be imported: {type(problem).__name__}: {problem}", "module:function"
         ) from problem
+    finally:
+        sys.path.remove(here)
 
 
 def _function(module: ModuleType, name: str, text: str) -> Any:

@@ -1,5 +1,5 @@
 """What runs inside a worker: a training loop that survives changes of its world, and the data it reads. Needs PyTorch
-(``penstock[runtime]``), but for packing tokens and reading them as arrays.
+(the extra ``runtime``), but for packing tokens and reading them as arrays.
 
 ``penstock.elastic`` and ``penstock.data`` are the names scripts use; ``penstock.runtime.zygote`` is started by the
 agent. Nothing is imported before somebody asks for it, so that the zygote's first line and the tools that only want its

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from penstock.core import InputError, require
+from penstock.core import InputError, install_command, require
 
 _LIBRARIES = ("botocore", "aiobotocore")
 """Packages below fsspec whose own errors it lets through, missing credentials among them."""
@@ -18,7 +18,7 @@ def file_system(url: str, what: str, hint: str) -> Any:
     except ImportError as missing:
         raise InputError(
             f"{what} at {url}, which this Python cannot reach: {missing}", "a URL whose package is installed",
-            "Add it to the job's requirements; s3:// comes with penstock[s3]",
+            f"Add it to the job's requirements; s3:// comes with {install_command('s3')}",
         ) from None  # fmt: skip
     except ValueError:
         raise InputError(

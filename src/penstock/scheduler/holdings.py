@@ -30,6 +30,7 @@ from penstock.core import (
     Tenant,
     Verdict,
     Withdraw,
+    counted,
     format_duration,
 )
 from penstock.policies import Floats, Ints, Offer, Plans, Standing, TenantTable, offers_after
@@ -37,7 +38,6 @@ from penstock.scheduler.arrivals import Arrivals
 from penstock.scheduler.kinds import KindState
 from penstock.scheduler.options import usable_levels
 from penstock.scheduler.records import JobState, Record, Service
-from penstock.scheduler.story import iterations_text
 from penstock.scheduler.table import JobTable, Projection
 from penstock.scheduler.tenants import Tenants
 
@@ -554,7 +554,7 @@ def _describe_grant(record: Record, grant: Grant, held: int) -> str:
 
 def _describe_loss(lost: float, seconds: float) -> str:
     return (
-        f"it begins again, {format_duration(seconds)} of work ({iterations_text(lost)}) are lost: "
+        f"it begins again, {format_duration(seconds)} of work ({counted(lost, 'iteration')}) are lost: "
         "nothing says that it can resume"
     )
 

@@ -44,13 +44,14 @@ from penstock.core import (
     Tick,
     Verdict,
     WorkerFailed,
+    counted,
     format_duration,
 )
 from penstock.scheduler.holdings import Draft, Holdings
 from penstock.scheduler.nodes import NODE_EVENTS, retire_closed
 from penstock.scheduler.recording import from_decision
 from penstock.scheduler.records import FINAL, JobState, Record
-from penstock.scheduler.story import Story, iterations_text
+from penstock.scheduler.story import Story
 from penstock.scheduler.table import LEAST_WORK
 
 WORTH_TELLING = 0.05
@@ -302,7 +303,7 @@ class State:
         record.job = _with_goal(record.job, event)
         service, record.paused, record.state = record.paused, None, JobState.ASKING
         record.tell(
-            event.at, f"resumed: {iterations_text(service.remaining)} left, {_describe_goal(record.job, event.at)}"
+            event.at, f"resumed: {counted(service.remaining, 'iteration')} left, {_describe_goal(record.job, event.at)}"
         )
         kind = self.kind_for(record.job)
         if kind is None:
@@ -466,7 +467,7 @@ def _with_goal(job: Job, event: JobResumed) -> Job:
 
 
 def _describe_request(job: Job) -> str:
-    return f"submitted: {iterations_text(job.work.iterations)} {_describe_goal(job, job.submitted_at)}"
+    return f"submitted: {counted(job.work.iterations, 'iteration')} {_describe_goal(job, job.submitted_at)}"
 
 
 def _describe_goal(job: Job, since: float) -> str:

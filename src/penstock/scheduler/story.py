@@ -9,15 +9,6 @@ from dataclasses import dataclass, field
 from penstock.core import format_duration
 
 
-def iterations_text(count: float) -> str:
-    """A number of iterations as people read it, never with an exponent.
-
-    >>> iterations_text(1_000_000), iterations_text(2.5)
-    ('1000000 iterations', '2.5 iterations')
-    """
-    return f"{count:.0f} iterations" if count >= 100_000 else f"{count:g} iterations"
-
-
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One thing that happened."""

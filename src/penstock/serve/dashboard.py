@@ -9,12 +9,12 @@ from fastapi import FastAPI
 from fastapi.responses import PlainTextResponse
 
 from penstock.control import Platform
-from penstock.core import MissingExtraError
+from penstock.core import MissingExtraError, install_command
 from penstock.web import OidcSettings, mount
 
 _WITHOUT_DASHBOARD = (
     "This is a Penstock server. Its API is described at /docs.\n"
-    'It has no dashboard, because {missing} is not installed. On this machine: pip install "penstock[web]"\n'
+    "It has no dashboard, because {missing} is not installed. On this machine: {install}\n"
     "and start the server again.\n"
 )
 
@@ -24,7 +24,7 @@ def mount_dashboard(app: FastAPI, platform: Platform, data_dir: Path, oidc: Oidc
     try:
         mount(app, platform, data_dir, oidc)
     except MissingExtraError as problem:
-        page = PlainTextResponse(_WITHOUT_DASHBOARD.format(missing=problem.name))
+        page = PlainTextResponse(_WITHOUT_DASHBOARD.format(missing=problem.name, install=install_command("web")))
         app.add_api_route("/", lambda: page, include_in_schema=False)
         return False
     return True

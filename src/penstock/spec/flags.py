@@ -81,12 +81,17 @@ def from_flags(
 
 
 def from_mapping_and_flags(
-    values: Mapping[str, Any], source: str, *, sets: Sequence[str] = (), **flags: Unpack[Flags]
+    values: Mapping[str, Any],
+    source: str,
+    *,
+    env: Sequence[str] = (),
+    sets: Sequence[str] = (),
+    **flags: Unpack[Flags],
 ) -> JobFile:
     """The job that another's job file describes, with what flags say over it; complaints name ``source``."""
     here = Path.cwd()
     document = Document(copy.deepcopy(dict(values)), source)
-    return _merged(document, _Merge(document.values, here), here, (), sets, flags)
+    return _merged(document, _Merge(document.values, here), here, env, sets, flags)
 
 
 def _merged(

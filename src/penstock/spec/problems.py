@@ -31,7 +31,10 @@ _ELSEWHERE = {
 }  # fmt: skip
 """What other platforms call our keys."""
 
-_EXAMPLES = {"work": 'Add work: "30 epochs" or work: "10_000 steps", on the command line --work "10_000 steps"'}
+_EXAMPLES = {
+    "work": 'Add work: "30 epochs" or work: "10_000 steps", on the command line --work "10_000 steps"; '
+    '--work "1 step" if the script counts nothing'
+}
 
 
 def explain(error: ValidationError, document: Document, model: type[BaseModel]) -> InputError:

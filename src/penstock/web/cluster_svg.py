@@ -12,8 +12,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import cycle, pairwise
 
+from penstock.core import counted
 from penstock.simulate import TimeAxis, named_rows
-from penstock.web.format import clock, percent, plural
+from penstock.web.format import clock, percent
 from penstock.web.time_zone import viewer_zone
 from penstock.web.urls import job_url
 from penstock.web.view_models import ClusterTimeline, DeviceSpan, StepFunction, TimelineMark
@@ -153,7 +154,7 @@ def _description(spans: Sequence[DeviceSpan]) -> str:
         return f"{first.name}, {what}"
     widths = {(span.bar.start, span.bar.end): span.width for span in spans}
     shown = [
-        f"{plural(width, 'device')} {clock(start)} – {clock(end)}"
+        f"{counted(width, 'device')} {clock(start)} – {clock(end)}"
         for (start, end), width in list(widths.items())[-_MOST_TOLD:]
     ]
     more = [f"and {len(widths) - _MOST_TOLD} times before"] if len(widths) > _MOST_TOLD else []

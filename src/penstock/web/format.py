@@ -70,10 +70,6 @@ def percent(share: float) -> str:
     return f"{100 * share:.0f} %"
 
 
-def plural(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
-
-
 def number(value: float | None, digits: int = 4) -> str:
     return "–" if value is None else f"{value:.{digits}g}"
 

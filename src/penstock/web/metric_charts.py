@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from penstock.core import counted
 from penstock.web.charts import Options, frame, hue, time_axis, value_axis
-from penstock.web.format import number, plural
+from penstock.web.format import number
 from penstock.wire import JobMetricsView, MetricBand, MetricView
 
 _SOFT = {"color": "var(--soft)"}
@@ -58,7 +59,7 @@ def metric_words(name: str, jobs: Sequence[JobMetricsView]) -> str:
     found = [(job, metric) for job in jobs if (metric := metric_of(job, name))]
     parts = [f"{job.name}: {_ends(metric)}" if len(jobs) > 1 else _ends(metric) for job, metric in found]
     odd = sum(not math.isfinite(value) for _, metric in found for value in metric.values)
-    return f"{name}: {'; '.join(parts)}." + (f" {plural(odd, 'point')} not finite." if odd else "")
+    return f"{name}: {'; '.join(parts)}." + (f" {counted(odd, 'point')} not finite." if odd else "")
 
 
 def metric_names(jobs: Sequence[JobMetricsView]) -> list[str]:

@@ -5,7 +5,7 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 
-from penstock.core import CPU_BUILD
+from penstock.core import CPU_BUILD, install_command
 from penstock.tools import UnixUser, closed_to
 
 _ABSENT = re.compile(r"(?:ModuleNotFoundError|ImportError): No module named '(torch|penstock)[.']")
@@ -34,6 +34,8 @@ def absence_hint(tail: Sequence[str], python: str, env: Mapping[str, str], user:
     if closed := closed_packages(python, env, user):
         return closed
     package = found[1]
-    wanted = "'penstock[runtime]'" if package == "torch" and python == sys.executable else package
+    pip = f"{python} -m pip"
+    ours = package == "torch" and python == sys.executable
+    command = install_command("runtime", pip) if ours else f"{pip} install {package}"
     hint = f" ({CPU_BUILD})" if package == "torch" else ""
-    return f"{_NAMES[package]} is not installed for {python}: {python} -m pip install {wanted}{hint}"
+    return f"{_NAMES[package]} is not installed for {python}: {command}{hint}"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from penstock.cli.jobs.arguments import JsonOption
-from penstock.cli.terminal.console import out
+from penstock.cli.terminal.console import out, say
 from penstock.core import InputError
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ def doctor(
     as_json: JsonOption = False,
 ) -> None:
     """Name the cause of a failure, with the evidence and what to do. Logs are read here, without any server."""
+    if "" in what:
+        raise InputError("'' names no job and no path", WHAT, "Is a shell variable unset?")
     diagnosis = _of_job(what[0]) if _names_job(what) else _of_logs(what, exit_code)
     if as_json:
         from penstock.core import plain
@@ -36,7 +38,7 @@ def doctor(
 
 
 def _names_job(what: list[str]) -> bool:
-    """Whether it is a job that is meant: one word that no file is called, nor would be."""
+    """Return True if the argument names a job rather than a path."""
     first = Path(what[0])
     is_word = len(what) == 1 and what[0] != "-" and "/" not in what[0] and first.suffix not in _OF_LOGS
     return is_word and not first.exists()
@@ -46,6 +48,9 @@ def _of_logs(paths: list[str], exit_code: int | None) -> "Diagnosis":
     from penstock.client import default_data_dir
     from penstock.diagnose import Doctor, RunFacts, WorkerEnd, catalogue_with, log_sources
 
+    for path in paths:
+        if "/" not in path and Path(path).is_dir():
+            say(f"reading the logs in the directory {path}, not a job of that name: its id names the job")
     ends = () if exit_code is None else (WorkerEnd(code=exit_code),)
     return Doctor(catalogue_with(default_data_dir())).diagnose(log_sources(paths), RunFacts(ends=ends))
 

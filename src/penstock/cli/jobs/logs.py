@@ -10,6 +10,7 @@ import typer
 
 from penstock.cli.connect import connect
 from penstock.cli.jobs.arguments import JobArgument, as_sent
+from penstock.cli.jobs.steering import array_jobs, job_or_array
 from penstock.cli.terminal.console import say
 from penstock.cli.terminal.control_characters import PlainStream
 
@@ -27,16 +28,26 @@ def logs(
     ] = None,
     raw: Annotated[bool, typer.Option("--raw", help="Colours and control characters too, also on a terminal.")] = False,
 ) -> None:
-    """Print a job's output, all workers together unless one is named."""
-    cursor, since = None, as_sent(since)
-    with connect() as client, detaching(job), printer(raw) as show:
+    """Print a job's output, all workers together unless one is named. Of an array: one job after the other."""
+    since = as_sent(since)
+
+    def print_one(one: str) -> None:
+        cursor = None
         if tail is not None:
-            cursor = _print_end(client.follow_logs(job, worker=worker, since=since, until_now=True), tail, show)
+            cursor = _print_end(client.follow_logs(one, worker=worker, since=since, until_now=True), tail, show)
         if following or tail is None:
-            for piece in client.follow_logs(job, cursor=cursor, worker=worker, since=since, until_now=not following):
+            for piece in client.follow_logs(one, cursor=cursor, worker=worker, since=since, until_now=not following):
                 show(piece.text)
         if not following:
-            _say_why_stopped(client, job)
+            _say_why_stopped(client, one)
+
+    def print_array(array: str) -> None:
+        for one in array_jobs(client, array):
+            show(f"[{one.name} ({one.id})]\n")
+            print_one(one.id)
+
+    with connect() as client, detaching(job), printer(raw) as show:
+        job_or_array(job, print_one, print_array)
 
 
 def _say_why_stopped(client: "Client", job: str) -> None:

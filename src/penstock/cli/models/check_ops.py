@@ -19,8 +19,12 @@ def command(
     batch: Annotated[int, typer.Option(min=1, help="Samples per step.")] = 4,
     steps: Annotated[int, typer.Option(min=1, help="Training steps to follow.")] = 1,
     device: Annotated[str, typer.Option(help="cpu, cuda, or auto for whatever there is.")] = "auto",
-    precision: Annotated[str | None, typer.Option(help="fp32, tf32, bf16, fp16; [the script's, or fp32].")] = None,
-    optimizer: Annotated[str | None, typer.Option(help="sgd, adamw, adamw-foreach; [the script's, or adamw].")] = None,
+    precision: Annotated[
+        str | None, typer.Option(help="fp32, tf32, bf16, fp16 (default: the script's, or fp32).")
+    ] = None,
+    optimizer: Annotated[
+        str | None, typer.Option(help="sgd, adamw, adamw-foreach (default: the script's, or adamw).")
+    ] = None,
     clip: Annotated[float | None, typer.Option(min=0.0, help="Clip gradients to this norm.")] = None,
     save: Annotated[Path | None, typer.Option(help="Write a script there that repeats the first wrong call.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,

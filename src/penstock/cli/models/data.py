@@ -28,14 +28,16 @@ def pack_command(
     ] = "bytes",
     field: Annotated[str, typer.Option(help="The key or column with the text.")] = "text",
     source_format: Annotated[
-        str | None, typer.Option("--format", help="jsonl, text, lines, parquet or megatron [by the name].")
+        str | None, typer.Option("--format", help="jsonl, text, lines, parquet or megatron (default: by the name).")
     ] = None,
     end: Annotated[
-        str | None, typer.Option(help="The token behind every document, or `none` [the tokenizer's own].")
+        str | None, typer.Option(help="The token behind every document, or `none` (default: the tokenizer's own).")
     ] = None,
     vocabulary: Annotated[int | None, typer.Option(min=1, help="With --tokenizer none: how many tokens exist.")] = None,
     shard_size: Annotated[str, typer.Option(help="Bytes of a shard.")] = "256MiB",
-    processes: Annotated[int | None, typer.Option(min=1, help="How many to tokenize with [one per core].")] = None,
+    processes: Annotated[
+        int | None, typer.Option(min=1, help="How many to tokenize with (default: one per core).")
+    ] = None,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave lines out that cannot be used.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace packed tokens that are there.")] = False,
 ) -> None:

@@ -26,7 +26,7 @@ class _JobByDefault(TyperGroup):
 def device(
     minutes: Annotated[float, typer.Option(min=0.1, help="How long to measure.")] = 3.0,
     resume: Annotated[bool, typer.Option("--resume", help="Add to what was measured before.")] = False,
-    name: Annotated[str | None, typer.Option(help="Name of the profile; [cpu, or the GPU's model].")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the profile (default: cpu, or the GPU's model).")] = None,
     kind: Annotated[str, typer.Option(help="cuda, cpu, or auto for whatever there is.")] = "auto",
     seed: Annotated[int, typer.Option(help="First random network.")] = 1,
 ) -> None:
@@ -53,7 +53,7 @@ def operation(
     what: Annotated[
         list[str], typer.Argument(help="Operations (cumsum, sort), or one script or network whose operations to time.")
     ],
-    name: Annotated[str | None, typer.Option(help="The profile to add to; [cpu, or the GPU's model].")] = None,
+    name: Annotated[str | None, typer.Option(help="The profile to add to (default: cpu, or the GPU's model).")] = None,
     kind: Annotated[str, typer.Option(help="cuda, cpu, or auto for whatever there is.")] = "auto",
     batch: Annotated[int, typer.Option(min=1, help="Samples per iteration of a script or network.")] = 32,
     precision: Annotated[

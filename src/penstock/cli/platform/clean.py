@@ -8,7 +8,7 @@ from penstock.cli.connect import connect, print_json
 from penstock.cli.jobs.arguments import JsonOption
 from penstock.cli.terminal.console import out, plain_table, say
 from penstock.cli.terminal.format import clock
-from penstock.core import format_bytes
+from penstock.core import counted, format_bytes
 
 
 def clean(
@@ -30,4 +30,4 @@ def clean(
         table.add_row(job.job_id, job.name, job.state, clock(job.ended_at), format_bytes(job.bytes), what)
     if report.jobs:
         out.print(table)
-    say(f"{format_bytes(report.bytes)} of {len(report.jobs)} jobs {'would go' if dry_run else 'went'}")
+    say(f"{format_bytes(report.bytes)} of {counted(len(report.jobs), 'job')} {'would go' if dry_run else 'went'}")

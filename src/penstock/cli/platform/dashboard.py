@@ -8,7 +8,7 @@ import typer
 
 from penstock.cli.connect import connect
 from penstock.cli.terminal.console import say
-from penstock.core import InputError
+from penstock.core import InputError, install_command
 
 
 def command(
@@ -23,7 +23,7 @@ def command(
         except MissingError:
             raise InputError(
                 f"the server at {client.url} has no dashboard", "a server with the web extra",
-                "On its machine: pip install 'penstock[web]', then start it again",
+                f"Add the extra on its machine ({install_command('web')}), then start it again",
             ) from None  # fmt: skip
     print(link)
     if not no_browser and sys.stdout.isatty() and _has_display():

@@ -26,8 +26,8 @@ def kubernetes(
     postgres: Annotated[
         bool, typer.Option("--postgres", help="With a PostgreSQL of its own instead of SQLite.")
     ] = False,
-    storage_class: Annotated[str, typer.Option(help="Of the volumes [the cluster's default].")] = "",
-    context: Annotated[str, typer.Option(help="The context of the kubeconfig [current].")] = "",
+    storage_class: Annotated[str, typer.Option(help="Of the volumes (default: the cluster's default).")] = "",
+    context: Annotated[str, typer.Option(help="The context of the kubeconfig (default: current).")] = "",
 ) -> None:
     """Namespace, custom resource, rights, storage, server, service and network policies as plain manifests."""
     from penstock.serve import Installation, apply_installation, write_installation

@@ -8,7 +8,7 @@ from penstock.cli.connect import connect, print_json
 from penstock.cli.jobs.arguments import JsonOption
 from penstock.cli.terminal.console import out, say
 from penstock.cli.terminal.format import clock
-from penstock.core import format_duration
+from penstock.core import counted, format_duration
 
 if TYPE_CHECKING:
     from penstock.wire import PolicyView
@@ -30,7 +30,7 @@ def show(context: typer.Context, as_json: JsonOption = False) -> None:
 def set_policy(
     name: Annotated[str, typer.Argument(help="A policy (`penstock policies`).")],
     settings: Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Its parameters.")] = None,
-    slot: Annotated[str | None, typer.Option(help="Shortest time between two decisions [as it is].")] = None,
+    slot: Annotated[str | None, typer.Option(help="Shortest time between two decisions (default: as now).")] = None,
     force: Annotated[bool, typer.Option("--force", help="Even if promises are endangered or withdrawn.")] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -49,7 +49,7 @@ def _tell(view: "PolicyView") -> None:
     whose = f", chosen by {view.by}; the configuration says {view.configured}" if view.by else ""
     kept = "keeps promises" if view.keeps_promises else "promises nothing"
     out.print(f"{view.written}  since {clock(view.since)}{whose}", soft_wrap=True)
-    out.print(f"{kept}; {view.promises} promises to jobs that are here; slot {format_duration(view.slot_s)}")
+    out.print(f"{kept}; {counted(view.promises, 'promise')} to jobs that are here; slot {format_duration(view.slot_s)}")
     for each in view.parameters:
         usual = "" if each.value == each.default else f"; {each.default} if nothing is said"
         out.print(f"  {each.name}={each.value}  {each.meaning} ({each.allowed}{usual})", soft_wrap=True, markup=False)

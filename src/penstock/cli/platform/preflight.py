@@ -39,7 +39,7 @@ def command(
         str | None,
         typer.Option(metavar="TIME", help='With --platform: wait for nodes in use, "2h"; else told as busy.'),
     ] = None,
-    python: Annotated[str | None, typer.Option(help="Python on the nodes; [this one].")] = None,
+    python: Annotated[str | None, typer.Option(help="Python on the nodes (default: this one).")] = None,
     pair_rate: Annotated[float, typer.Option(min=0.0, help="MB/s that an all-reduce of a pair must reach.")] = 0.0,
     drain: Annotated[bool, typer.Option("--drain", help="Take nodes that fail out of use, with the reason.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,

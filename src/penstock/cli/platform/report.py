@@ -9,7 +9,7 @@ from penstock.cli.connect import connect, print_json
 from penstock.cli.jobs.arguments import JsonOption, as_sent
 from penstock.cli.terminal.console import out, plain_table, write_page
 from penstock.cli.terminal.format import clock
-from penstock.core import InputError, format_duration
+from penstock.core import InputError, counted, format_duration
 
 if TYPE_CHECKING:
     from penstock.wire import JobReport, PeriodReport
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def command(
     job: Annotated[str | None, typer.Argument(help="One job; without it, everything in the period.")] = None,
     since: Annotated[str, typer.Option(help="How long ago it begins, or when: 7d, 2026-12-01T00:00.")] = "7d",
-    until: Annotated[str | None, typer.Option(help="When it ends [now].")] = None,
+    until: Annotated[str | None, typer.Option(help="When it ends (default: now).")] = None,
     tenant: Annotated[str | None, typer.Option(help="Only this tenant; users see their own in any case.")] = None,
     html: Annotated[Path | None, typer.Option(metavar="FILE.html", help="Write a page for people.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing page.")] = False,
@@ -73,7 +73,7 @@ def _tell(report: "PeriodReport") -> None:
     from penstock.control import kilowatt_hours, sentences
 
     whose = f", tenant {report.tenant}" if report.tenant else ""
-    out.print(f"{clock(report.since)} to {clock(report.until)}{whose}: {report.jobs.there} jobs")
+    out.print(f"{clock(report.since)} to {clock(report.until)}{whose}: {counted(report.jobs.there, 'job')}")
     for title, text in sentences(report):
         out.print(f"{title}: {text}", soft_wrap=True)
     table = plain_table(

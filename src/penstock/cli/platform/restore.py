@@ -10,7 +10,9 @@ from penstock.cli.terminal.console import say
 
 def command(
     file: Annotated[Path, typer.Argument(help="A file that penstock backup made.")],
-    config: Annotated[Path | None, typer.Option(help="A configuration file [penstock.toml in the data dir].")] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="A configuration file (default: penstock.toml in the data dir).")
+    ] = None,
     data_dir: Annotated[Path | None, typer.Option(help="Where the server keeps everything.")] = None,
     database: Annotated[str | None, typer.Option(help="Where to; a PostgreSQL database must be empty.")] = None,
 ) -> None:

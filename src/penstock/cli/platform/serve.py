@@ -9,16 +9,26 @@ from penstock.cli.terminal.console import say
 
 
 def command(
-    config: Annotated[Path | None, typer.Option(help="A configuration file [penstock.toml in the data dir].")] = None,
-    data_dir: Annotated[Path | None, typer.Option(help="Where everything is kept [XDG data directory].")] = None,
-    host: Annotated[str | None, typer.Option(help="Where to listen [127.0.0.1].")] = None,
-    port: Annotated[int | None, typer.Option(help="0 takes a free one; clients find it [0].")] = None,
-    database: Annotated[str | None, typer.Option(help="A PostgreSQL or SQLite URL [SQLite in the data dir].")] = None,
-    policy: Annotated[str | None, typer.Option(help="Who gets how many devices [unified].")] = None,
-    slot: Annotated[str | None, typer.Option(help="Shortest time between two decisions [0s].")] = None,
-    backend: Annotated[str | None, typer.Option(help="local, kubernetes, slurm, or module:factory [local].")] = None,
-    context: Annotated[str | None, typer.Option(help="Kubernetes: the context of the kubeconfig [current].")] = None,
-    namespace: Annotated[str | None, typer.Option(help="Kubernetes: where pods run [penstock].")] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="A configuration file (default: penstock.toml in the data dir).")
+    ] = None,
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Where everything is kept (default: XDG data directory).")
+    ] = None,
+    host: Annotated[str | None, typer.Option(help="Where to listen (default: 127.0.0.1).")] = None,
+    port: Annotated[int | None, typer.Option(help="0 takes a free one; clients find it (default: 0).")] = None,
+    database: Annotated[
+        str | None, typer.Option(help="A PostgreSQL or SQLite URL (default: SQLite in the data dir).")
+    ] = None,
+    policy: Annotated[str | None, typer.Option(help="Who gets how many devices (default: unified).")] = None,
+    slot: Annotated[str | None, typer.Option(help="Shortest time between two decisions (default: 0s).")] = None,
+    backend: Annotated[
+        str | None, typer.Option(help="local, kubernetes, slurm, or module:factory (default: local).")
+    ] = None,
+    context: Annotated[
+        str | None, typer.Option(help="Kubernetes: the context of the kubeconfig (default: current).")
+    ] = None,
+    namespace: Annotated[str | None, typer.Option(help="Kubernetes: where pods run (default: penstock).")] = None,
     partition: Annotated[str | None, typer.Option(help="Slurm: the partition that jobs run in.")] = None,
     account: Annotated[str | None, typer.Option(help="Slurm: what batch jobs are charged to.")] = None,
     reservation: Annotated[str | None, typer.Option(help="Slurm: a reservation that batch jobs use.")] = None,
@@ -49,7 +59,7 @@ def command(
     preflight_from: Annotated[
         int | None, typer.Option(help="Check nodes before jobs on so many devices start; a job file may say otherwise.")
     ] = None,
-    log_format: Annotated[str | None, typer.Option(help="text, or json: one object a line [text].")] = None,
+    log_format: Annotated[str | None, typer.Option(help="text, or json: one object a line (default: text).")] = None,
 ) -> None:
     """Run the platform until Ctrl-C. Jobs outlive it and are found again."""
     from penstock.control import LogFormat, set_up

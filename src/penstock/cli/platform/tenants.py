@@ -6,7 +6,7 @@ import typer
 
 from penstock.cli.connect import connect, print_json
 from penstock.cli.jobs.arguments import JsonOption
-from penstock.cli.terminal.console import out, plain_table
+from penstock.cli.terminal.console import out, plain_table, say
 from penstock.core import InputError, format_duration
 from penstock.wire import TenantAccountView, nested_tenants
 
@@ -79,7 +79,9 @@ def set_tenant(
     if not changes:
         raise InputError("nothing to change", "at least one option", "penstock tenants set --help lists them")
     with connect() as client:
-        client.set_tenant(tenant, **changes)
+        found = client.set_tenant(tenant, **changes)
+    bounds = ("none" if bound is None else str(bound) for bound in (found.quota, found.limit))
+    say(f"{found.name}: share {found.share:g}, quota {next(bounds)}, limit {next(bounds)}")
 
 
 @app.command("remove")
@@ -87,6 +89,7 @@ def remove_tenant(tenant: TenantArgument) -> None:
     """Forget a tenant that has no jobs, or a group without members."""
     with connect() as client:
         client.remove_tenant(tenant)
+    say(f"{tenant} is removed")
 
 
 def _count(key: str, text: str) -> int | None:

@@ -8,6 +8,7 @@ from penstock.cli.connect import connect, print_json
 from penstock.cli.jobs.arguments import JsonOption
 from penstock.cli.terminal.console import out, plain_table, say
 from penstock.cli.terminal.format import clock
+from penstock.core import InputError
 
 app = typer.Typer(no_args_is_help=True, help="Make, list and revoke tokens (admins only).")
 
@@ -20,9 +21,11 @@ def create(
     scope: Annotated[
         str, typer.Option(help="Only for some of that: read, submit, steer, admin, with commas between.")
     ] = "",
-    expires: Annotated[str | None, typer.Option(help="After how long (30d), or when [never].")] = None,
+    expires: Annotated[str | None, typer.Option(help="After how long (30d), or when (default: never).")] = None,
 ) -> None:
     """Make a token. It is shown once."""
+    if name.split() != [name]:
+        raise InputError(f"a token called {name!r}", "one word without blanks", "Try ada, or ci-nightly")
     parts = [part.strip() for part in scope.split(",") if part.strip()]
     with connect() as client:
         made = client.make_token(name=name, tenant=tenant, role=role, scope=parts, expires=expires)
@@ -52,3 +55,4 @@ def revoke(token: Annotated[str, typer.Argument(help="The id of a token.")]) -> 
     """Make a token worthless."""
     with connect() as client:
         client.revoke_token(token)
+    say(f"{token} is revoked")

@@ -9,7 +9,7 @@ import typer
 from penstock.cli.connect import print_json
 from penstock.cli.jobs.arguments import JsonOption
 from penstock.cli.terminal.console import out, plain_table, write_page
-from penstock.core import Cluster, InputError, format_duration
+from penstock.core import Cluster, InputError, counted, format_duration
 
 if TYPE_CHECKING:
     from penstock.simulate import Analysis, Observed, Section
@@ -22,7 +22,7 @@ def command(
         Path | None, typer.Option(metavar="FILE.csv", help="How busy devices were: time, job, device, busy.")
     ] = None,
     since: Annotated[str, typer.Option(help="How long ago one's own past begins, or when: 30d, 2026-12-01.")] = "30d",
-    until: Annotated[str | None, typer.Option(help="When it ends [now].")] = None,
+    until: Annotated[str | None, typer.Option(help="When it ends (default: now).")] = None,
     data_dir: Annotated[Path | None, typer.Option(help="Read the past of this data directory.")] = None,
     database: Annotated[str | None, typer.Option(help="Read the past of this database.")] = None,
     html: Annotated[Path | None, typer.Option("--out", metavar="FILE.html", help="Write a page for people.")] = None,
@@ -69,7 +69,7 @@ def _past(since: str, until: str | None, data_dir: Path | None, database: str | 
 def _tell(found: "Analysis") -> None:
     devices = f"{found.devices:,} devices, " if found.devices else ""
     out.print(
-        f"{found.name}: {found.jobs:,} jobs over {format_duration(found.span_s)}, {devices}"
+        f"{found.name}: {counted(found.jobs, 'job')} over {format_duration(found.span_s)}, {devices}"
         f"{found.device_hours:,.0f} device-hours",
         soft_wrap=True,
     )

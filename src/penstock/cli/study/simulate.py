@@ -44,7 +44,7 @@ from penstock.cli.study.options import (
 )
 from penstock.cli.study.sweep import aggregate_table, run_over_seeds
 from penstock.cli.terminal.console import bars, interruptible, out, percent, plain_table, say, seconds
-from penstock.core import Cluster, InputError, format_bytes, parse_duration
+from penstock.core import Cluster, InputError, counted, format_bytes, parse_duration
 from penstock.tools import atomic_directory, interpret_first
 
 _FEW_JOBS = 100
@@ -141,6 +141,7 @@ def command(
             source, setting.cluster, tables, seed=seed, events=besides, caps=caps, elastic=elastic, deadlines=bounds
         )
         _tell(workload.trace)
+        _tell_wide(workload.trace, setting.cluster)
         workload.jobs()
         if len(workload.trace) <= _FEW_JOBS:
             interpret_first(_INTERPRETED_S)
@@ -158,7 +159,13 @@ def command(
 
 
 def _tell(trace: "simulation.Trace") -> None:
-    say(f"{trace.name}: {len(trace)} jobs, read as {trace.format}")
+    say(f"{trace.name}: {counted(len(trace), 'job')}, read as {trace.format}")
+
+
+def _tell_wide(trace: "simulation.Trace", cluster: Cluster) -> None:
+    if wide := sum((job.devices or 0) > cluster.device_count for job in trace):
+        devices = counted(cluster.device_count, "device")
+        say(f"{counted(wide, 'job')} of more devices than the {devices} of {cluster}: simulated on at most those")
 
 
 def _tell_passed_over(results: "Sequence[simulation.Result]") -> None:
@@ -185,8 +192,8 @@ def comparison(
     bound: "simulation.Optimum | None" = None,
 ) -> Any:
     """The headline table, and in its last line what nobody could beat."""
-    title = f"{workload.trace.name}: {len(workload.trace)} jobs on {setting.cluster}, slot {seconds(setting.slot)}"
-    title += f", overhead {setting.overhead}{_errors(setting)}"
+    title = f"{workload.trace.name}: {counted(len(workload.trace), 'job')} on {setting.cluster}"
+    title += f", slot {seconds(setting.slot)}, overhead {setting.overhead}{_errors(setting)}"
     table = plain_table(
         "policy", "in time", "ratio", "refused", "late", "JCT", "use", "resizes", "preempted", "CPU s", title=title
     )

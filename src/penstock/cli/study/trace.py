@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +12,7 @@ from rich.table import Table
 from penstock.cli.study.options import load_profiles, parse_bounds, parse_part
 from penstock.cli.terminal.console import out as stdout
 from penstock.cli.terminal.console import say
-from penstock.core import Cluster, InputError, format_duration, parse_duration
+from penstock.core import Cluster, InputError, counted, format_duration, parse_duration
 from penstock.simulate import (
     SIZES,
     Description,
@@ -37,6 +37,7 @@ ProfilesOption = Annotated[
     Path | None, typer.Option("--profiles", metavar="DIR", help="Throughput tables, one MODEL.csv per model.")
 ]
 SeedOption = Annotated[int, typer.Option(min=0, help="The same seed draws the same jobs.")]
+OutOption = Annotated[Path | None, typer.Option(help=".csv or .jsonl, .gz allowed (default: CSV on stdout).")]
 ForceOption = Annotated[bool, typer.Option("--force", help="Replace an existing file.")]
 
 _DEFAULT_CLUSTER = "16x8"
@@ -82,7 +83,7 @@ def generate_command(
         str, typer.Option(help="Share of deadlines that are 1.05 to 1.5 times the run time on the best devices.")
     ] = "0%",
     profiles: ProfilesOption = None,
-    out: Annotated[Path | None, typer.Option(help=".csv or .jsonl, .gz allowed; stdout if not given.")] = None,
+    out: OutOption = None,
     force: ForceOption = False,
 ) -> None:
     """Make a trace out of a seed."""
@@ -101,16 +102,14 @@ def generate_command(
         tight=parse_part(tight),
         cluster=Cluster.parse(cluster or _DEFAULT_CLUSTER),
     )
-    if out is None:
-        write_trace_csv(records, sys.stdout)
-    else:
-        say(f"{write_trace(out, records, overwrite=force)} jobs written to {out}")
+    _write(records, out, force=force)
 
 
 @app.command("convert")
 def convert_command(
     trace: Annotated[Path, typer.Argument(help="A trace in any format we read, .gz or not.")],
-    out: Annotated[Path, typer.Argument(help="Where to write it: .csv or .jsonl, .gz allowed.")],
+    target: Annotated[Path | None, typer.Argument(metavar="[OUT]", help="The same as --out.")] = None,
+    out: OutOption = None,
     profiles: ProfilesOption = None,
     seed: SeedOption = 0,
     deadlines: Annotated[
@@ -119,6 +118,8 @@ def convert_command(
     force: ForceOption = False,
 ) -> None:
     """Rewrite a trace in our format; with profiles, give every job a model and iterations."""
+    if out is not None and target is not None:
+        raise InputError(f"both {target} and --out {out}", "one of them", "Leave one out")
     given = read_trace(trace)
     records: Iterator[TraceJob] = iter(given)
     if profiles is not None:
@@ -127,8 +128,23 @@ def convert_command(
     if deadlines is not None:
         bounds = parse_bounds(deadlines)
         records = (with_deadline(record, bounds, seed=seed) for record in records)
-    count = write_trace(out, records, overwrite=force, source=trace)
-    say(f"{count} jobs written to {out}{_left_out(given)}")
+    _write(records, out or target, force=force, given=given, source=trace)
+
+
+def _write(
+    records: Iterable[TraceJob],
+    out: Path | None,
+    *,
+    force: bool,
+    given: Trace | None = None,
+    source: Path | None = None,
+) -> None:
+    """Write to a file, or as CSV to stdout; say how many jobs, and which rows of the trace ``given`` are left out."""
+    if out is None:
+        write_trace_csv(records, sys.stdout)
+    else:
+        count = write_trace(out, records, overwrite=force, source=source)
+        say(f"{counted(count, 'job')} written to {out}{_left_out(given) if given is not None else ''}")
 
 
 def _interval(cluster: str | None, load: float | None, interval: str | None, gangs: float) -> float:
@@ -142,7 +158,7 @@ def _interval(cluster: str | None, load: float | None, interval: str | None, gan
 
 
 def _left_out(trace: Trace) -> str:
-    return "".join(f"; {count} rows with {reason} left out" for reason, count in trace.skipped)
+    return "".join(f"; {counted(count, 'row')} with {reason} left out" for reason, count in trace.skipped)
 
 
 def _table(description: Description) -> Table:

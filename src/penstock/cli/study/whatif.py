@@ -9,7 +9,7 @@ import typer
 from penstock.cli.connect import connect, print_json
 from penstock.cli.jobs.arguments import JsonOption
 from penstock.cli.terminal.console import out, plain_table, write_page
-from penstock.core import InputError
+from penstock.core import InputError, counted
 
 if TYPE_CHECKING:
     from penstock.wire import WhatIfReport, WhatIfRequest
@@ -19,7 +19,7 @@ _INCONCLUSIVE = 3
 
 def command(
     since: Annotated[str, typer.Option(help="How long ago the past begins, or when: 30d, 2026-12-01T00:00.")] = "30d",
-    until: Annotated[str | None, typer.Option(help="When it ends [now].")] = None,
+    until: Annotated[str | None, typer.Option(help="When it ends (default: now).")] = None,
     policy: Annotated[str, typer.Option(help="Policies, separated by commas: fifo,srtf:order=device-time.")] = "",
     devices: Annotated[str, typer.Option(help="+8 or -8 devices, or 64 in all.")] = "",
     cluster: Annotated[str, typer.Option(help="Another cluster altogether: 4x8.")] = "",
@@ -82,7 +82,7 @@ def _write(page: Path, report: "WhatIfReport") -> None:
 def _tell(report: "WhatIfReport") -> None:
     from penstock.control import WHATIF_COLUMNS, whatif_rows, whatif_sentences
 
-    out.print(f"{report.since:%Y-%m-%d %H:%M} to {report.until:%Y-%m-%d %H:%M} UTC: {report.jobs} jobs")
+    out.print(f"{report.since:%Y-%m-%d %H:%M} to {report.until:%Y-%m-%d %H:%M} UTC: {counted(report.jobs, 'job')}")
     table = plain_table(*WHATIF_COLUMNS)
     for row in whatif_rows(report):
         table.add_row(*row)

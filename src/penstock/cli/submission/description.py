@@ -18,6 +18,9 @@ def read_job(
     what: Annotated[list[str], typer.Argument(help="A job file (.yaml, .json, .sbatch), or a command after --.")],
     name: Annotated[str | None, typer.Option(help="What to call it.")] = None,
     work: Annotated[str | None, typer.Option(help='"10_000 steps" or "30 epochs".')] = None,
+    steps_per_epoch: Annotated[
+        int | None, typer.Option("--steps-per-epoch", min=1, help="Steps of an epoch, where --work is in epochs.")
+    ] = None,
     until: Annotated[
         str | None,
         typer.Option(help='"val_acc >= 0.92" or "val_loss stops improving for 5 epochs"; --work is the most then.'),
@@ -25,7 +28,10 @@ def read_job(
     deadline: Annotated[
         str | None, typer.Option(help='"6h", "friday 18:00" or "2026-12-01T18:00", in your time zone.')
     ] = None,
-    soft: Annotated[bool, typer.Option("--soft", help="Late is better than never.")] = False,
+    soft: Annotated[
+        bool,
+        typer.Option("--soft", help="A late result still has value."),
+    ] = False,
     then: Annotated[
         list[str],
         typer.Option("--then", metavar="TIME=PERCENT", help='What late is still worth: "8h=50%", as often as needed.'),
@@ -33,11 +39,13 @@ def read_job(
     best_effort: Annotated[bool, typer.Option("--best-effort", help="No deadline.")] = False,
     devices: Annotated[str | None, typer.Option("--devices", "--gpus", help='Bounds, "1..8", or a number.')] = None,
     priority: Annotated[str | None, typer.Option(help="0 to 100: who goes first of those without a promise.")] = None,
-    tenant: Annotated[str | None, typer.Option(help="Whom the job is accounted to [default].")] = None,
+    tenant: Annotated[str | None, typer.Option(help="Tenant to charge (default: the tenant of your token).")] = None,
     after: Annotated[
         list[str], typer.Option("--after", metavar="JOB[,JOB]", help="Start when these jobs or arrays have finished.")
     ] = [],  # noqa: B006
-    after_any: Annotated[bool, typer.Option("--after-any", help="With --after: when they have ended at all.")] = False,
+    after_any: Annotated[
+        bool, typer.Option("--after-any", help="With --after: start when those jobs end, even if they fail.")
+    ] = False,
     batch: Annotated[str | None, typer.Option("--batch", help="Global batch size.")] = None,
     profile: Annotated[str | None, typer.Option(help="How an unknown speed is measured: auto, first or never.")] = None,
     nodes: Annotated[
@@ -64,6 +72,7 @@ def read_job(
         _tell_ignored(path)
     return from_flags(
         () if is_file else tuple(what), file=path if is_file else None, env=env, sets=sets, name=name, work=work,
+        steps_per_epoch=steps_per_epoch,
         until=until, deadline=deadline, strictness="soft" if soft else None, best_effort=best_effort or None, then=then,
         devices=devices, priority=priority, tenant=tenant, nodes=_separated(nodes), exclude=_separated(exclude),
         after=_separated(after), after_any=after_any or None, global_batch=batch, profile=profile, preflight=preflight,

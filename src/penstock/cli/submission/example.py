@@ -11,7 +11,7 @@ import typer
 import penstock
 from penstock.cli.terminal.console import out, plain_table, say
 from penstock.cli.terminal.this_command import as_typed
-from penstock.core import CPU_BUILD, InputError, UnknownNameError
+from penstock.core import CPU_BUILD, InputError, UnknownNameError, install_command
 from penstock.tools import write_atomically
 
 EXAMPLES = Path(penstock.__file__).with_name("examples")
@@ -57,7 +57,7 @@ def _write(name: str, text: str, target: Path, force: bool) -> None:
     say(f"{path} written; run it:")
     out.print(as_typed(_run_line(text).replace(f"{name}.py", shlex.quote(str(path)))), soft_wrap=True)
     if importlib.util.find_spec("torch") is None:
-        say(f"It needs PyTorch first: {as_typed('pip')} install 'penstock[runtime]' ({CPU_BUILD}).")
+        say(f"It needs PyTorch first: {install_command('runtime', as_typed('pip'))} ({CPU_BUILD}).")
 
 
 def _docstring(text: str) -> str:

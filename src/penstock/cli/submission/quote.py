@@ -8,6 +8,7 @@ from penstock.cli.connect import connect, print_json
 from penstock.cli.jobs.arguments import JsonOption
 from penstock.cli.submission.description import as_spec, describes_job
 from penstock.cli.submission.profile import measured
+from penstock.cli.submission.submit import end_if_rejected
 from penstock.cli.terminal.console import interruptible, out
 from penstock.cli.terminal.format import quote_lines
 
@@ -33,3 +34,4 @@ def quote(
         if answer.counter_offer is not None:
             lines.append("a quote holds no devices: submit the job, and an offer is held for a while")
         out.print("\n".join(lines), soft_wrap=True)
+    end_if_rejected(answer.verdict)

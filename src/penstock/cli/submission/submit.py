@@ -14,6 +14,7 @@ from penstock.cli.submission.description import as_spec, describes_job
 from penstock.cli.submission.profile import measured
 from penstock.cli.terminal.console import interruptible, out, say
 from penstock.cli.terminal.format import deadline_line, quote_lines, value_lines
+from penstock.core import counted
 
 if TYPE_CHECKING:
     from penstock.client import Client
@@ -49,17 +50,23 @@ def submit(
     with connect() as client:
         answer = hand_in(client, file)
         print_json(answer) if as_json else tell_submission(answer.job)
+        end_if_rejected(answer.job.state)
         if following:
             attend(client, answer.job.id)
 
 
 def tell_submission(job: "JobDetail") -> None:
-    """The id on stdout, the answer beside it; a refusal is an exit code too."""
+    """Print the id on stdout, the answer beside it."""
     print(job.id)
     tell_answer(job)
-    if job.state == "declined":
+    if job.state != "declined":
+        say(f"follow it: penstock logs -f {job.id}")
+
+
+def end_if_rejected(answer: str) -> None:
+    """End with the exit code of a rejected job where that is its state or the verdict of its quote."""
+    if answer in ("declined", "refused"):
         raise typer.Exit(DECLINED)
-    say(f"follow it: penstock logs -f {job.id}")
 
 
 def tell_answer(job: "JobDetail") -> None:
@@ -107,7 +114,7 @@ def _hand_in_array(file: "JobFile", array: str, *, as_json: bool) -> None:
         return
     for job_id in answer.jobs:
         print(job_id)
-    say(f"{len(answer.jobs)} jobs, called {file.name}-{array.partition('..')[0].strip()} and so on")
+    say(f"{counted(len(answer.jobs), 'job')}, called {file.name}-{array.partition('..')[0].strip()} and so on")
     say(f"all of them: penstock ps --array {answer.id}, penstock cancel {answer.id}")
 
 

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from penstock.core import format_bytes, format_duration, percent_text
+from penstock.core import counted, format_bytes, format_duration, percent_text
 from penstock.wire import OVER, JobPhase, rounded_up, share_is_guessed
 
 if TYPE_CHECKING:
@@ -17,11 +17,13 @@ _DOUBTS = {
 
 
 def ago(moment: datetime | None) -> str:
-    """ "3m ago", "in 2h", or a dash."""
+    """ "3m ago", "in 2h", "now" to a second, or a dash."""
     if moment is None:
         return "-"
-    seconds = (datetime.now(UTC) - moment).total_seconds()
-    return f"{format_duration(seconds)} ago" if seconds >= 0 else f"in {format_duration(-seconds)}"
+    seconds = round((datetime.now(UTC) - moment).total_seconds())
+    if seconds == 0:
+        return "now"
+    return f"{format_duration(seconds)} ago" if seconds > 0 else f"in {format_duration(-seconds)}"
 
 
 def clock(moment: datetime | None) -> str:
@@ -61,7 +63,7 @@ def usage_lines(job: "JobDetail") -> list[str]:
     limits = {**job.spec.get("limits", {})}
     if limits:
         told = [f"{limits['memory']} of memory"] if "memory" in limits else []
-        told += [f"{limits['cpus']} processor{'' if limits['cpus'] == 1 else 's'}"] if "cpus" in limits else []
+        told += [f"{counted(limits['cpus'], 'processor')}"] if "cpus" in limits else []
         lines.append(f"limits: {' and '.join(told)} for each device")
     if (used := job.usage) is None:
         return lines
@@ -134,5 +136,6 @@ def due(job: "JobView") -> str:
     """When it is expected to be done."""
     if job.quote is None or job.state in OVER:
         return ago(job.expected_at)
-    unknown = job.quote.speed == "guessed" and job.expected_at is None
-    return "not known yet" if unknown else ago(job.expected_at or job.quote.finish_at)
+    if job.quote.speed == "guessed" and job.expected_at is None:
+        return "not known yet"
+    return ago(job.expected_at or job.quote.finish_at)

@@ -14,6 +14,10 @@ MOST_NUMBER = 2**63 - 1
 Spec = Annotated[dict[str, Any], AfterValidator(storable), Body(description="A job file as JSON.")]
 Name = Annotated[StorableText, Path(description="As a list shows it.")]
 EventNumber = Annotated[int, Query(ge=0, le=MOST_NUMBER)]
+Before = Annotated[int | None, Query(ge=0, le=MOST_NUMBER, description="Only entries before this number.")]
+Newest = Annotated[bool, Query(description="The last entries that match instead of the first; both ascend.")]
+Bookkeeping = Annotated[bool, Query(description="Also the platform's own bookkeeping.")]
+EventLimit = Annotated[int, Query(ge=1, le=1000)]
 LastEvent = Annotated[str | None, Header(alias="Last-Event-ID", max_length=100)]
 Key = Annotated[str | None, Header(max_length=200), AfterValidator(storable)]
 

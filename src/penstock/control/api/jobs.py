@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query, Response
 from fastapi.responses import StreamingResponse
 
 from penstock.control.api.dependencies import Caller, JobId, OpenStreams, Service
-from penstock.control.api.inputs import EventNumber, Key, LastEvent, Name, Spec
+from penstock.control.api.inputs import Before, Bookkeeping, EventLimit, EventNumber, Key, LastEvent, Name, Newest, Spec
 from penstock.control.api.streams import Feed, Message, resume_point
 from penstock.control.platform.service import Platform
 from penstock.control.state.store import Principal
@@ -189,10 +189,13 @@ def job_events(
     platform: Service,
     who: Caller,
     after: EventNumber = 0,
-    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    before: Before = None,
+    newest: Newest = False,
+    bookkeeping: Bookkeeping = True,
+    limit: EventLimit = 100,
 ) -> EventPage:
     """The job's part of the log."""
-    return platform.job_events(job_id, who, after=after, limit=limit)
+    return platform.events(who, job_id, after=after, before=before, newest=newest, bookkeeping=bookkeeping, limit=limit)
 
 
 @router.get("/jobs/{job_id}/logs")

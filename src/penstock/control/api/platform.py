@@ -7,7 +7,16 @@ from fastapi.responses import JSONResponse, StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
 from penstock.control.api.dependencies import Caller, OpenStreams, Service
-from penstock.control.api.inputs import EventNumber, LastEvent, Name, event_number
+from penstock.control.api.inputs import (
+    Before,
+    Bookkeeping,
+    EventLimit,
+    EventNumber,
+    LastEvent,
+    Name,
+    Newest,
+    event_number,
+)
 from penstock.control.api.streams import Feed, Message, resume_point
 from penstock.control.platform.access import Action, require
 from penstock.wire import DrainedJob, DrainRequest, EventPage, HealthView, NodeView, OverviewView, VersionView
@@ -49,10 +58,13 @@ def events(
     platform: Service,
     who: Caller,
     after: EventNumber = 0,
-    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    before: Before = None,
+    newest: Newest = False,
+    bookkeeping: Bookkeeping = True,
+    limit: EventLimit = 100,
 ) -> EventPage:
-    """The log, as far as it concerns whoever asks."""
-    return platform.events(who, after=after, limit=limit)
+    """The log, as far as the caller may see it."""
+    return platform.events(who, after=after, before=before, newest=newest, bookkeeping=bookkeeping, limit=limit)
 
 
 @router.get("/v1/events/stream", response_class=StreamingResponse)

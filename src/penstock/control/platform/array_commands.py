@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from penstock.control.platform.array_listing import array_members
+from penstock.control.platform.array_listing import array_members, newest_array
 from penstock.control.platform.job_arrays import array_name
 from penstock.control.platform.losses import pause_entry
 from penstock.control.platform.resuming import resumed
@@ -22,9 +22,9 @@ class ArrayCommands:
     done: Callable[[], None]
 
     def find(self, array: str, who: Principal) -> str:
-        """The id of an array this principal may see, named by its id or, while one of its jobs is not over, its name.
+        """Return the id of an array the caller may see, by its id or its name: one that is not over, else the newest.
 
-        Somebody else's is as unknown as one that never was.
+        An array of another tenant is as unknown as one that never was.
         """
         active = self.active(who)
         if array in active or any(who.may_see(member.tenant) for member in array_members(self.journal, array)):
@@ -35,10 +35,13 @@ class ArrayCommands:
                 f"{len(named)} arrays are called {array!r}", f"the id of one of them: {', '.join(named)}",
                 "penstock ps shows them",
             )  # fmt: skip
+        if not named and (found := newest_array(self.journal, array, who.sees)) is not None:
+            return found
         if not named:
             raise MissingError(
-                f"There is no job array {array!r}", "the id of an array of yours", "penstock ps lists them"
-            )
+                f"There is no job array {array!r}", "the id or name of an array of yours",
+                "penstock ps --all lists its jobs",
+            )  # fmt: skip
         return named[0]
 
     def cancel(self, array: str, who: Principal) -> str:

@@ -71,6 +71,17 @@ def array_members(journal: Journal, array: str) -> list[ArrayMember | JobRow]:
     return sorted(members.values(), key=lambda member: member.number)
 
 
+def newest_array(journal: Journal, name: str, tenant: str | None) -> str | None:
+    """Return the id of the newest array of that name, of one tenant where one is given; None if there is none."""
+    unlisted = [
+        row for row in journal.unlisted()
+        if array_of(row.id) and array_name(row.name) == name and tenant in (None, row.tenant)
+    ]  # fmt: skip
+    newest = max(unlisted, key=lambda row: row.number, default=None)
+    member = newest.id if newest is not None else journal.store.jobs.newest_in_array(name, tenant=tenant)
+    return None if member is None else array_of(member)
+
+
 def array_row(journal: Journal, array: str) -> ArrayRow:
     """An array of which there is a job, as it stands now."""
     found = array_members(journal, array)

@@ -144,7 +144,8 @@ class Commands:
         answer = quote(stage, job, now) or later
         if stage.is_active(job.id) and weakest_source(job) is not Source.GUESSED:
             answer = replace(answer, expected_at=forecast(stage, [job.id]).get(job.id, math.inf))
-        reason = f"{answer.reason}; {draft.note}" if draft.note else answer.reason
+        is_said = "never measured" in answer.reason and draft.note.endswith("measured when it first runs")
+        reason = f"{answer.reason}; {draft.note}" if draft.note and not is_said else answer.reason
         return replace(answer, speed=weakest_source(job), reason=reason, held=None, offer_until=math.inf)
 
     def cancel(self, job_id: str, who: Principal) -> None:

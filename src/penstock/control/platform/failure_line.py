@@ -21,6 +21,14 @@ _RANK = re.compile(r"^(\[\d+\] ?)?(\[rank\d+\]: ?)?")
 _ERROR = re.compile(r"^[A-Za-z_][\w.]*(:|$)")
 
 
+_TELLING = re.compile(
+    r"error|exception|fail|fatal|abort|kill|denied|cannot|can't|could not|unable|not (?:found|installed|a)\b|no such|"
+    r"refused|invalid|missing|out of|panic|^penstock:|^[A-Za-z_][\w.]*:",
+    re.IGNORECASE,
+)
+"""What a line has that may say why a script failed; any other is only what it printed last."""
+
+
 def failure_line(reason: str, tail: Sequence[str], code: int | None = None) -> str:
     """A backend's word for a failure as a sentence; any other reason as it is."""
     happened = _HAPPENED.get(reason)
@@ -29,6 +37,8 @@ def failure_line(reason: str, tail: Sequence[str], code: int | None = None) -> s
     if code:
         happened += f" with code {code}"
     said = _last_words([_RANK.sub("", line).rstrip() for line in tail])
+    if said and not _TELLING.search(said):
+        return f"{happened}; its last line: {said}"
     return f"{said} ({happened})" if said else happened
 
 

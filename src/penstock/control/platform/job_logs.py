@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.backends import Backend, read_log
-from penstock.core import InputError
+from penstock.core import InputError, format_bytes
 from penstock.wire import LogPage
 
 _MOST = 2**62
@@ -57,11 +57,14 @@ class JobOutput:
         return len(self.runs) + bool(self.preparation_log)
 
     def page(self, *, worker: str | None, cursor: LogCursor, limit: int) -> LogPage:
-        """Up to ``limit`` bytes from ``cursor`` on; a run that has been superseded is read to its end first."""
+        """Up to ``limit`` bytes from ``cursor`` on; a run that has been superseded is read to its end first.
+
+        Lines of our own, in square brackets, say where another run begins and what was dropped when a log was rotated.
+        """
         while cursor.run < self.pieces:
             data, offset = self._read(cursor, worker, limit)
             if data:
-                text = data.decode("utf-8", "replace")
+                text = self._remarks(cursor, offset - len(data)) + data.decode("utf-8", "replace")
                 return LogPage(text=text, next=str(LogCursor(cursor.run, offset)), complete=False)
             if cursor.run == self.pieces - 1:
                 break
@@ -79,6 +82,11 @@ class JobOutput:
             if self._read(cursor, worker, 1)[0]:
                 break
         return cursor
+
+    def _remarks(self, cursor: LogCursor, begins: int) -> str:
+        number, dropped = cursor.run - (self.pieces - len(self.runs)) + 1, begins - cursor.offset
+        another = f"[run {number} of this job]\n" if cursor.offset == 0 and number > 1 else ""
+        return another + (f"[{format_bytes(dropped)} of older output were dropped here]\n" if dropped > 0 else "")
 
     def _read(self, cursor: LogCursor, worker: str | None, limit: int) -> tuple[bytes, int]:
         """No worker has anything to do with the preparation."""

@@ -14,5 +14,7 @@ def past_moment(text: str, now: float) -> float:
         return now - parse_duration(text)
     except UnitError:
         raise RequestError(
-            f"{text!r} is neither a duration nor a date", "how long ago, or when", 'Try "7d", "12h" or "2026-12-01"'
+            f"{text!r} is neither a duration nor a date",
+            "how long ago, or when",
+            'Try "7d", "12h", "14:30" or "2026-12-01"',
         ) from None

@@ -15,7 +15,7 @@ from penstock.control.platform.audit import AuditLog
 from penstock.control.state.entries import Configured
 from penstock.control.state.journal import Journal
 from penstock.control.state.store import Principal
-from penstock.core import InputError, parse_duration
+from penstock.core import InputError, counted, parse_duration
 from penstock.policies import (
     PolicyReference,
     parameters_of,
@@ -130,7 +130,7 @@ def _chosen(settings: Configured, policy: str, slot: float | None, by: str, now:
 def _refusal(policy: str, risks: Sequence[PromiseRisk]) -> ConflictError:
     named = ", ".join(risk.job_id for risk in risks[:_MOST_NAMED])
     more = f" and {len(risks) - _MOST_NAMED} more" if len(risks) > _MOST_NAMED else ""
-    count = "1 promise" if len(risks) == 1 else f"{len(risks)} promises"
+    count = counted(len(risks), "promise")
     return ConflictError(
         f"{policy} would endanger {count}: {named}{more}",
         "a policy that keeps what was promised",

@@ -46,6 +46,7 @@ from penstock.control.state.secret_files import SecretRepository
 from penstock.control.state.store import SILENCE_S, Key, Principal
 from penstock.core import plain
 from penstock.wire import (
+    BOOKKEEPING,
     ArraySubmission,
     ArrayView,
     DrainedJob,
@@ -339,10 +340,25 @@ class Platform:
         """The number of the newest entry of the log."""
         return self._journal.seq
 
-    def events(self, who: Principal, *, after: int = 0, limit: int = 100) -> EventPage:
-        """The log, as far as it concerns whoever asks."""
+    def events(
+        self,
+        who: Principal,
+        job_id: str | None = None,
+        *,
+        after: int = 0,
+        before: int | None = None,
+        newest: bool = False,
+        bookkeeping: bool = True,
+        limit: int = 100,
+    ) -> EventPage:
+        """Return a page of the log that the caller may see, or of one job's part of it, by ascending number."""
         require(who, Action.LOOK)
-        lines = self._journal.store.log.page(after=after, limit=limit, tenant=who.sees)
+        if job_id is not None:
+            self.find(job_id, who)
+        lines = self._journal.store.log.page(
+            after=after, before=before, newest=newest, limit=limit, job_id=job_id,
+            tenant=who.sees if job_id is None else None, without=() if bookkeeping else BOOKKEEPING,
+        )  # fmt: skip
         return EventPage(events=[event_view(line) for line in lines], next=lines[-1].seq if lines else after)
 
     def new_events(self, who: Principal, after: int) -> EventPage:
@@ -353,12 +369,6 @@ class Platform:
         page = self.events(who, after=after, limit=_EVENTS_AT_ONCE)
         read_to = page.next if len(page.events) == _EVENTS_AT_ONCE else max(latest, page.next)
         return EventPage(events=page.events, next=read_to)
-
-    def job_events(self, job_id: str, who: Principal, *, after: int = 0, limit: int = 100) -> EventPage:
-        """A job's part of the log."""
-        self.find(job_id, who)
-        lines = self._journal.store.log.page(after=after, limit=limit, job_id=job_id)
-        return EventPage(events=[event_view(line) for line in lines], next=lines[-1].seq if lines else after)
 
     def overview(self, who: Principal, *, jobs: int = 50, events: int = 8) -> OverviewView:
         """Devices, queue, active jobs with their promises and forecasts, and the latest news."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from penstock.core import format_duration
+from penstock.core import counted, format_duration
 from penstock.simulate import Markup, Page, section, table
 from penstock.wire import DayView, PeriodReport, SpreadView, TenantView
 
@@ -38,7 +38,7 @@ def _promise_words(report: PeriodReport) -> tuple[str, str]:
     title = "No promise fell due" if ratio is None else f"{100 * ratio:.1f}% of the promises were kept"
     text = f"{p.kept} kept, {p.broken} broken, {p.given_up} given up, {p.failed} failed by themselves, "
     text += f"{p.open} still open. "
-    text += f"New ones: {p.made}. Refused in advance: {_counted(p.refused, 'job')}."
+    text += f"New ones: {p.made}. Refused in advance: {counted(p.refused, 'job')}."
     return title, text
 
 
@@ -46,7 +46,7 @@ def _use_words(report: PeriodReport) -> str:
     share = report.device_seconds / report.capacity_device_seconds if report.capacity_device_seconds else 0.0
     jobs = report.jobs
     text = f"{_hours(report.device_seconds)} device-hours, {100 * share:.1f}% of what the devices could give. "
-    text += f"{_counted(jobs.submitted, 'job')} came: {jobs.finished} finished, {jobs.failed} failed, "
+    text += f"{counted(jobs.submitted, 'job')} came: {jobs.finished} finished, {jobs.failed} failed, "
     text += f"{jobs.cancelled} cancelled, {jobs.active} active."
     if report.queue_wait.count:
         text += f" Half of those that started had waited less than {_time(report.queue_wait.p50_s)}."
@@ -58,8 +58,8 @@ def _failure_words(report: PeriodReport) -> str:
     if not f.count and not f.workers_lost:
         return "None."
     reasons = ", ".join(f"{failure.count} x {failure.reason}" for failure in f.by_reason)
-    text = f"{_counted(f.count, 'run')} failed{f' ({reasons})' if reasons else ''}; "
-    text += f"{_counted(f.workers_lost, 'worker')} died under runs that went on. "
+    text = f"{counted(f.count, 'run')} failed{f' ({reasons})' if reasons else ''}; "
+    text += f"{counted(f.workers_lost, 'worker')} died under runs that went on. "
     text += f"At least {f.lost_steps} steps were done twice"
     return text + (f"; half of the restarts took less than {_time(f.downtime.p50_s)}." if f.downtime.count else ".")
 
@@ -84,14 +84,10 @@ def _forecast_words(report: PeriodReport) -> str:
     if f.median_error is None or f.mean_absolute_error is None or f.worst_error is None:
         return "No job finished of which an end was expected." + _unknown_words(f.unknown)
     return (
-        f"Over {_counted(f.jobs, 'job')} that finished, the end was {100 * f.mean_absolute_error:.0f}% of a job's life "
+        f"Over {counted(f.jobs, 'job')} that finished, the end was {100 * f.mean_absolute_error:.0f}% of a job's life "
         f"away from what was first expected on average (median {100 * f.median_error:+.0f}%, worst "
         f"{100 * f.worst_error:+.0f}%; plus means later)." + _unknown_words(f.unknown)
     )
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _unknown_words(jobs: int) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from penstock.core import CPU_BUILD, InputError
+from penstock.core import CPU_BUILD, InputError, install_command
 from penstock.diagnose.preflight.expectations import expectations
 from penstock.diagnose.preflight.numerics import operator_checks, update_checks
 from penstock.diagnose.preflight.report import Check, NodeReport, Status
@@ -17,7 +17,7 @@ DEVICES = ("auto", "cpu", "cuda")
 DEVICES_CHECK = "devices"
 """What stands for all checks of devices where they cannot be made."""
 _QUICK_DISK = 32 << 20
-_NEEDS_TORCH = f"PyTorch is not installed: pip install 'penstock[runtime]' ({CPU_BUILD})"
+_NEEDS_TORCH = f"PyTorch is not installed: {install_command('runtime')} ({CPU_BUILD})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from penstock.core import ParallelPlan, why_not_executable
+from penstock.core import ParallelPlan, install_command, why_not_executable
 
 MOST_PROCESSES = 16
 PATIENCE_S = 600.0
@@ -50,7 +50,7 @@ def check_plan(plan: ParallelPlan) -> Checked:
             equal=None, reason=f"not checked: {toy.devices} processes even with few replicas, at most {MOST_PROCESSES}"
         )
     if importlib.util.find_spec("torch") is None:
-        return Checked(equal=None, reason="not checked: PyTorch is not installed (pip install 'penstock[runtime]')")
+        return Checked(equal=None, reason=f"not checked: PyTorch is not installed ({install_command('runtime')})")
     return _run(toy)
 
 

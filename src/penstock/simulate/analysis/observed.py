@@ -77,8 +77,9 @@ class Observed:
 
     @property
     def knows_starts(self) -> bool:
-        """Whether it is known of (nearly) every job when it ran."""
-        return sum(bool(job.holds) for job in self.jobs) >= 0.95 * len(self.jobs)
+        """Whether it is known of (nearly) every job that ran when it did; rejected and cancelled ones never did."""
+        ran = [job for job in self.jobs if job.run_s > 0 or job.holds]
+        return bool(ran) and sum(bool(job.holds) for job in ran) >= 0.95 * len(ran)
 
     @property
     def knows_endings(self) -> bool:

@@ -24,6 +24,8 @@ class WhatIfStudy:
 
 def what_if(past: Past, scenarios: Sequence[Scenario], *, anyway: bool = False) -> WhatIfStudy:
     """ReplayedPast the past as it ran and, if that comes out as it was or ``anyway``, under every scenario."""
+    for scenario in scenarios:
+        scenario.cluster_from(past.cluster)  # an impossible cluster is rejected whether or not the past is reproduced
     baseline = replay_past(past, Scenario())
     calibration = calibrate(past, baseline)
     wanted = scenarios if calibration.conclusive or anyway else ()

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from nicegui import ui
 
 from penstock.control import Action
-from penstock.web.format import TONES, from_now, plural
+from penstock.core import counted
+from penstock.web.format import TONES, from_now
 from penstock.web.layout import Text, ask, attempt, attempt_with_loss, confirmed
 from penstock.web.urls import ROOT
 from penstock.web.viewer import Viewer
@@ -87,7 +88,7 @@ def array_html(array: ArrayView, now: float) -> str:
         for state in sorted(array.states, key=_PHASES.index)
     )
     link = f'<a href="{ROOT}/jobs?text={html.escape(array.id)}">{html.escape(array.name)}</a>'
-    facts = f"{plural(array.jobs, 'job')}, submitted {from_now(array.submitted_at, now)}, tenant {array.tenant}"
+    facts = f"{counted(array.jobs, 'job')}, submitted {from_now(array.submitted_at, now)}, tenant {array.tenant}"
     return " ".join((link, _soft(array.id, " ps-mono"), counts, _soft(facts)))
 
 

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from fastapi import Request
 from nicegui import ui
 
-from penstock.core import format_duration
+from penstock.core import counted, format_duration
 from penstock.web import cluster_svg
-from penstock.web.format import WAITING, clock, energy, plural, power
+from penstock.web.format import WAITING, clock, energy, power
 from penstock.web.layout import Drawing, Text, ask, live, tiles_of
 from penstock.web.pages.job_outlook import ActiveJobList
 from penstock.web.view_models import ClusterTimeline
@@ -87,10 +87,10 @@ def tiles_html(timeline: ClusterTimeline) -> str:
     up = timeline.devices - timeline.down
     counts = timeline.counts
     queued = sum(counts.get(state, 0) for state in WAITING)
-    down = f", {plural(timeline.down, 'device')} down" if timeline.down else ""
+    down = f", {counted(timeline.down, 'device')} down" if timeline.down else ""
     tiles = [
         ("Devices in use", f"{busy} of {up}", f"{up - busy} free{down}"),
-        ("Running", f"{counts.get('running', 0):,}", plural(counts.get("paused", 0), "job") + " paused"),
+        ("Running", f"{counts.get('running', 0):,}", counted(counts.get("paused", 0), "job") + " paused"),
         ("Waiting", f"{queued:,}", "for devices or an answer"),
         ("Finished", f"{counts.get('finished', 0):,}", _bad_ends(counts)),
         _power_tile(timeline),

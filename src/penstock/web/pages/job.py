@@ -8,8 +8,9 @@ from fastapi import Request
 from nicegui import ui
 
 from penstock.control import Action
+from penstock.core import counted
 from penstock.web import charts
-from penstock.web.format import clock, number, plural
+from penstock.web.format import clock, number
 from penstock.web.layout import Figure, Text, ask, attempt, attempt_with_loss, badge, confirmed, empty, go_to, live
 from penstock.web.metric_panel import MetricPanel
 from penstock.web.pages.evaluation_list import EvaluationPanel
@@ -200,7 +201,7 @@ class _JobPage:
         drawn = len(held) > 1 and held[-1][0] - held[0][0] > _SHORTEST_CHART_S
         self._widths.card.set_visibility(drawn)
         if drawn:
-            words = f"It holds {plural(len(overview.detail.devices), 'device')} now."
+            words = f"It holds {counted(len(overview.detail.devices), 'device')} now."
             rows = [[clock(at), f"{width:.0f}"] for at, width in held]
             self._widths.show(charts.widths(held, held[0][0], held[-1][0]), words, ("from", "devices"), rows)
 

@@ -4,9 +4,9 @@ import html
 from collections.abc import Iterator
 from datetime import datetime
 
-from penstock.core import format_bytes, percent_text
+from penstock.core import counted, format_bytes, percent_text
 from penstock.web.failure_excerpt import failure_excerpt
-from penstock.web.format import clock, device_time, from_now, number, percent, plural, power, short_clock
+from penstock.web.format import clock, device_time, from_now, number, percent, power, short_clock
 from penstock.web.layout import bar_html, tiles_of
 from penstock.web.view_models import JobOverview, StepFunction
 from penstock.wire import NO_PROGRESS, OVER, JobDetail, rounded_up, share_is_guessed, tells_nothing
@@ -76,7 +76,7 @@ def facts_html(overview: JobOverview) -> str:
     if quote is not None:
         facts.append(("Answer", f"{quote.verdict}: {quote.reason}"))
         if quote.device_seconds:
-            facts.append(("Planned", f"up to {plural(quote.devices, 'device')}, {device_time(quote.device_seconds)}"))
+            facts.append(("Planned", f"up to {counted(quote.devices, 'device')}, {device_time(quote.device_seconds)}"))
     if job.state not in OVER:
         facts.append(("Forecast", expected(overview)))
     if job.until is not None:

@@ -4,8 +4,8 @@ import html
 
 from nicegui import ui
 
-from penstock.core import format_duration
-from penstock.web.format import TONES, percent, plural, short_clock
+from penstock.core import counted, format_duration
+from penstock.web.format import TONES, percent, short_clock
 from penstock.web.layout import Text, badge, bar_html, empty
 from penstock.web.urls import ROOT, job_url
 from penstock.web.view_models import ActiveJob, Risk, UrgentJobs
@@ -47,7 +47,7 @@ def summary_html(active: UrgentJobs) -> str:
         for risk in (Risk.LATE, Risk.TIGHT, Risk.ON_TIME)
         if risk in risks
     ]
-    return ", ".join([*words, f"{plural(active.free, 'device')} free" if active.free else "no device free"])
+    return ", ".join([*words, f"{counted(active.free, 'device')} free" if active.free else "no device free"])
 
 
 def table_of(active: UrgentJobs) -> str:
@@ -55,7 +55,7 @@ def table_of(active: UrgentJobs) -> str:
     head = "".join(f'<th scope="col">{column}</th>' for column in _COLUMNS)
     rows = "".join(_row(job, active.now) for job in active.jobs)
     more = (
-        f'<p class="ps-soft"><a href="{ROOT}/jobs">{plural(active.left_out, "job")} more</a></p>'
+        f'<p class="ps-soft"><a href="{ROOT}/jobs">{counted(active.left_out, "job")} more</a></p>'
         if active.left_out
         else ""
     )

@@ -49,7 +49,7 @@ class LogPane:
 
     async def refresh(self) -> None:
         """Read what has come since."""
-        news = False
+        news, was_complete = False, self._complete
         for _ in range(_PIECES):
             if self._complete:
                 break
@@ -62,6 +62,7 @@ class LogPane:
             self._lines.extend(whole)
         if news:
             self._offer_workers()
+        if news or self._complete != was_complete:
             self._show()
 
     def _offer_workers(self) -> None:

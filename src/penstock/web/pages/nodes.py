@@ -5,8 +5,9 @@ import html
 from fastapi import Request
 from nicegui import ui
 
+from penstock.core import counted
 from penstock.web.charts import hue
-from penstock.web.format import percent, plural
+from penstock.web.format import percent
 from penstock.web.layout import Text, ask, attempt, badge, live
 from penstock.web.urls import job_url
 from penstock.web.view_models import JobLabel, NodeUse
@@ -27,7 +28,7 @@ async def build(viewer: Viewer, _: Request) -> None:
         nodes = await ask(viewer.nodes)
         up = sum(node.view.state == "up" for node in nodes)
         devices = sum(len(node.view.devices) for node in nodes)
-        summary.show(f"{up} of {plural(len(nodes), 'node')} up, {plural(devices, 'device')} in all.")
+        summary.show(f"{up} of {counted(len(nodes), 'node')} up, {counted(devices, 'device')} in all.")
         for node in nodes:
             name = node.view.name
             if name not in shown:

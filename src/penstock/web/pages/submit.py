@@ -33,13 +33,7 @@ _FIELDS = {
     "environment.working_dir": "Working directory on the server", "work": "Work, such as 10_000 steps or 30 epochs",
     "devices": "Devices at least and at most, such as 1..8",
 }  # fmt: skip
-_EXAMPLE = """name: my-training
-command: python train.py
-work: 10_000 steps
-devices: 1..8
-environment:
-  working_dir: /tmp
-"""
+_WAITING = "<p class='ps-soft'>Fill in the job: the answer appears here, before anything is submitted.</p>"
 
 
 async def build(viewer: Viewer, request: Request) -> None:
@@ -85,8 +79,8 @@ async def _job_before(viewer: Viewer, job_id: str) -> JobDetail | None:
 
 
 def file_of(before: JobDetail | None) -> str:
-    """What the file begins with: that of an earlier job, or an example."""
-    return _EXAMPLE if before is None else yaml.safe_dump(before.spec, sort_keys=False, width=100)
+    """Return the text of an earlier job's file; an empty one for a new job."""
+    return "" if before is None else yaml.safe_dump(before.spec, sort_keys=False, width=100)
 
 
 def goal_of(before: JobDetail | None) -> tuple[str, str]:
@@ -118,6 +112,7 @@ class _Form:
             if before is not None:
                 ui.html(_like(before), sanitize=False).classes("ps-soft")
             self.file = ui.textarea("Job file (YAML)", value=file_of(before)).props("outlined spellcheck=false rows=14")
+            self.file.props('placeholder="command: python train.py" stack-label')
             self.file.props('input-class="ps-mono"').classes("w-full").set_visibility(False)
             self._goal(*goal_of(before))
             self.submit = ui.button("Submit").props("unelevated no-caps").classes("ps-primary")
@@ -161,7 +156,7 @@ class _Form:
         if self._way.value != "fields":
             return
         with contextlib.suppress(InputError):
-            values = read_job(self.file.value or "")
+            values = {} if self.is_empty else read_job(self.file.value or "")
             for key, field in self._inputs.items():
                 _bury(values, key, (field.value or "").strip())
             text = yaml.safe_dump(values, sort_keys=False, width=100)
@@ -177,6 +172,11 @@ class _Form:
             seconds = parse_duration(self.text.value or "")
             self.slider.props["value"] = min(100.0, max(0.0, _place(max(seconds, 1e-3))))
             self.slider.props["aria-valuetext"] = short(seconds)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is filled in yet."""
+        return (self.file.value or "").strip() in ("", "{}")
 
     @property
     def deadline_s(self) -> float | None:
@@ -203,8 +203,7 @@ class _Answer:
         with ui.element("div").classes("ps-form"):
             with ui.element("section").classes("ps-card").props('aria-label="The promise" aria-live="polite"'):
                 ui.html("The promise", sanitize=False, tag="h2")
-                self._quote = Text("<p class='ps-soft'>Fill in the job: the answer appears here, before anything is "
-                                   "submitted.</p>")  # fmt: skip
+                self._quote = Text(_WAITING)
             self._figure = Figure("Deadline against devices and device time", 260)
             self._figure.card.set_visibility(False)
 
@@ -213,7 +212,11 @@ class _Answer:
         self._figure.card.set_visibility(False)
 
     async def quote(self, form: _Form, wanted: Callable[[], bool]) -> None:
-        """Show what the job would be told; an answer that came too late is dropped."""
+        """Show what the job would be told; an answer that came too late is dropped, and no job has none."""
+        if form.is_empty:
+            self._quote.show(_WAITING)
+            self._figure.card.set_visibility(False)
+            return
         try:
             spec, seconds = form.spec(), form.deadline_s
             quote = await ask(self._viewer.quote, spec)

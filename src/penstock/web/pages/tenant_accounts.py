@@ -57,8 +57,8 @@ def _row(tenant: TenantAccountView, depth: int) -> list[str]:
         f"{tenant.share:g}",
         str(tenant.held),
         _bounds(tenant),
-        str(tenant.borrowed or ""),
-        str(tenant.lent or ""),
+        str(tenant.borrowed or "–"),
+        str(tenant.lent or "–"),
         device_time(tenant.used_device_seconds),
         device_time(tenant.deserved_device_seconds),
         f"{tenant.fairness:.2f}",
@@ -70,4 +70,4 @@ def _bounds(tenant: TenantAccountView) -> str:
     words = [] if tenant.quota is None else [f"quota {tenant.quota}"]
     if tenant.limit is not None:
         words.append(f"at most {tenant.limit}")
-    return ", ".join(words)
+    return ", ".join(words) or "–"

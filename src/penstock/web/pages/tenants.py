@@ -4,8 +4,9 @@ from fastapi import Request
 from nicegui import ui
 
 from penstock.control import Action
+from penstock.core import counted
 from penstock.web import charts
-from penstock.web.format import device_time, percent, plural
+from penstock.web.format import device_time, percent
 from penstock.web.layout import Figure, Text, ask, attempt, empty, live, table_html
 from penstock.web.pages.cluster import SPANS
 from penstock.web.pages.tenant_accounts import AccountSection
@@ -86,6 +87,6 @@ def quota_row(quota: QuotaView) -> list[str]:
 
 def row_of(line: TenantUse) -> list[str]:
     return [
-        line.tenant, percent(line.share), device_time(line.device_seconds), plural(line.devices, "device"),
+        line.tenant, percent(line.share), device_time(line.device_seconds), counted(line.devices, "device"),
         str(line.running), str(line.waiting),
     ]  # fmt: skip

@@ -43,7 +43,7 @@ class WhatIfForm:
                 self._devices = _field("Devices", "", "+8, -8 or 64")
                 self._tenants = _field("Shares of tenants", "", "vision=2")
                 self._anyway = ui.checkbox("Compare even where the past is not reproduced")
-            self._start = ui.button("Replay").props("unelevated no-caps").classes("ps-primary")
+            self._start = ui.button("Replay").props("unelevated no-caps").classes("ps-primary").style("margin: 12px 0")
             self._state = ui.label().props('role="status"').classes("ps-soft")
         self._result = ui.element("div").classes("w-full")
         with self._result:

@@ -146,6 +146,14 @@ class JobRepository:
         with self._database.connect() as connection:
             return [ArrayMember._make(row) for row in connection.execute(select(*columns).where(_is_of(array)))]
 
+    def newest_in_array(self, name: str, *, tenant: str | None = None) -> str | None:
+        """Return the id of the newest listed job of an array of that name."""
+        query = select(jobs.c.id).where(jobs.c.name.between(*_indexed(name)), jobs.c.id.like("j-%-%"))
+        if tenant is not None:
+            query = query.where(jobs.c.tenant == tenant)
+        with self._database.connect() as connection:
+            return connection.execute(query.order_by(jobs.c.number.desc()).limit(1)).scalar()
+
     def history(self, job_id: str) -> list[GrantRow]:
         query = select(grants).where(grants.c.job_id == job_id).order_by(grants.c.generation)
         with self._database.connect() as connection:
@@ -158,7 +166,12 @@ class JobRepository:
 
 def _is_of(array: str) -> ColumnElement[bool]:
     """Ids of an array's jobs are its own with an index; a range of them is found by the index over ids."""
-    return jobs.c.id.between(f"{array}-0", f"{array}-{10**12 - 1}")
+    return jobs.c.id.between(*_indexed(array))
+
+
+def _indexed(array: str) -> tuple[str, str]:
+    """Return the first and the last text of the form ARRAY-INDEX."""
+    return f"{array}-0", f"{array}-{10**12 - 1}"
 
 
 def _write_rows(connection: Connection, rows: Sequence[JobRow]) -> None:

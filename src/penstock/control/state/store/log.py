@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -91,15 +91,30 @@ class Log:
             after = page[-1].seq
 
     def page(
-        self, *, after: int = 0, limit: int = _PAGE, job_id: str | None = None, tenant: str | None = None
+        self,
+        *,
+        after: int = 0,
+        limit: int = _PAGE,
+        job_id: str | None = None,
+        tenant: str | None = None,
+        before: int | None = None,
+        newest: bool = False,
+        without: Collection[str] = (),
     ) -> list[Line]:
-        query = select(events).where(events.c.seq > after).order_by(events.c.seq).limit(limit)
+        """Return entries by ascending number: the first ``limit`` that match, or the last with ``newest``."""
+        order = events.c.seq.desc() if newest else events.c.seq
+        query = select(events).where(events.c.seq > after).order_by(order).limit(limit)
+        if before is not None:
+            query = query.where(events.c.seq < before)
+        if without:
+            query = query.where(events.c.kind.not_in(without))
         if job_id is not None:
             query = query.where(events.c.job_id == job_id)
         if tenant is not None:
             query = query.where(events.c.tenant == tenant)
         with self._database.connect() as connection:
-            return [line_of(row) for row in connection.execute(query).mappings()]
+            lines = [line_of(row) for row in connection.execute(query).mappings()]
+        return lines[::-1] if newest else lines
 
     def of_kind(self, kind: str, *, after: int = 0) -> list[Line]:
         """Every entry of a kind after a number; for kinds that are rare."""
