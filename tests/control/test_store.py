@@ -113,6 +113,15 @@ def test_jobs_are_listed_newest_first_by_page_and_filter(store: Store) -> None:
     assert store.jobs.find("nobody") is None
 
 
+def test_giving_up_a_job_changes_only_one_that_has_not_ended(store: Store) -> None:
+    ended = replace(ROW, id="ended", number=2, state="finished", ended_at=5.0)
+    store.jobs.publish([replace(ROW, devices=[1]), ended], {}, 5.0)
+    for job_id in ("j", "ended", "unknown"):
+        store.jobs.give_up(job_id, 9.0, "unreadable")
+    given_up = replace(ROW, state="failed", ended_at=9.0, reason="unreadable")
+    assert [store.jobs.find(job_id) for job_id in ("j", "ended", "unknown")] == [given_up, ended, None]
+
+
 def test_grants_are_a_history_without_gaps(store: Store) -> None:
     first = GrantRow(job_id="j", generation=1, run_id="j.1", kind="gpu", devices=[0], since=1.0)
     second = replace(first, generation=2, devices=[0, 1], since=5.0)
