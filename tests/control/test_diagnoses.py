@@ -179,3 +179,20 @@ def test_an_out_of_memory_on_devices_names_the_width_that_is_predicted_to_fit(wo
 def test_a_failure_of_an_earlier_version_has_no_diagnosis(world: Platform) -> None:
     entry = RunFailed(at=1.0, job_id="j", run_id="j.1", reason="exit")
     assert entry.diagnosis is None
+
+
+def test_only_the_run_that_its_job_has_now_is_diagnosed(world: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = failed_run(world, FLAKY)
+    world.passes(5)
+    asked: list[str] = []
+    monkeypatch.setattr(RunDiagnoser, "diagnosis", lambda _, report, *__: asked.append(report.run_id))
+
+    def hear(run_id: str) -> None:
+        failed = Report(run_id=run_id, seq=99, at=world.clock(), kind=ReportKind.FAILED)
+        world.reconciler._intake._diagnosis(failed, Usage())
+
+    for run_id in (f"{job}.1", "unknown.1", f"{job}.2"):
+        hear(run_id)
+    world.commands.cancel(job, ADMIN)
+    hear(f"{job}.2")
+    assert asked == [f"{job}.2"]

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.control.loop.reconciler import _AFTER_TROUBLE_S, _APART_S
 from penstock.control.state.entries import Absence, Configured
 from penstock.core import DeviceSlot, InputError, Launch, Node, ReportKind, Verdict, Worker
 from penstock.wire import DrainRequest, JobPhase, ResumeRequest
@@ -410,20 +411,28 @@ def test_a_clock_that_goes_back_does_not_disturb_the_order(world: Platform) -> N
 def test_a_pass_that_fails_is_reported_and_the_next_one_goes_on(world: Platform) -> None:
     import threading
 
-    stop = threading.Event()
-    passes = 0
+    waits: list[float] = []
+    nudged: list[bool] = []
+
+    class Stop(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            waits.append(timeout or 0.0)
+            return self.is_set()
+
+    stop = Stop()
 
     def step() -> None:
-        nonlocal passes
-        passes += 1
-        if passes == 1:
+        nudged.append(world.reconciler._nudged.is_set())
+        if len(nudged) == 1:
+            world.reconciler.nudge()
             raise OSError("the disk is full")
         assert world.reconciler.trouble == "OSError: the disk is full"
         stop.set()
 
     world.reconciler.step = step  # type: ignore[method-assign]
     world.reconciler.run(stop, every_s=0.01)
-    assert (passes, world.reconciler.trouble) == (2, "")
+    assert (nudged, world.reconciler.trouble) == ([False, False], ""), "a nudge counts for one pass"
+    assert waits[0] == _AFTER_TROUBLE_S > _APART_S >= waits[1], "only a failed pass is followed by the longer pause"
 
 
 def test_a_worker_that_was_told_to_go_keeps_its_name_for_the_next_world(world: Platform) -> None:

@@ -72,6 +72,15 @@ def test_an_elastic_job_grows_to_the_limit_of_its_tenant_and_no_further() -> Non
     assert _held(machine) == {"vision": 4}
 
 
+def test_promised_devices_count_for_what_is_left_of_a_limit() -> None:
+    machine = scheduler("1x8", "deadline")
+    _set(machine, Tenant(name="vision", limit=4))
+    _submit(machine, "vision", 1, at_least=2, requested=2, at_most=2, goal=Deadline(1e6))
+    assert machine.quote_of("vision-0").verdict is Verdict.PROMISED  # type: ignore[union-attr]
+    _submit(machine, "vision", 1, at_most=4)
+    assert [len(machine.devices_of(name)) for name in machine.active()] == [2, 2]
+
+
 def test_devices_that_are_not_lent_stay_idle() -> None:
     machine = scheduler("1x8", "fifo")
     _set(machine, Tenant(name="vision", quota=4, lending=False))
