@@ -123,6 +123,16 @@ def test_the_limit_of_a_group_is_that_of_its_members_together() -> None:
     assert _held(machine) == {"research": 0, "vision": 3, "nlp": 2}
 
 
+def test_a_member_gets_its_quota_also_when_its_group_is_short_too() -> None:
+    machine = scheduler("1x6", "fifo")
+    _set(machine, Tenant(name="research", quota=3, limit=4), Tenant(name="vision", group="research", quota=2))
+    _set(machine, Tenant(name="nlp", group="research", quota=1), Tenant(name="sales"))
+    widths = {"nlp": 2, "sales": 3, "vision": 2}
+    machine.handle(*(JobSubmitted(0.0, job(f"{name}-0", requested=n, tenant=name)) for name, n in widths.items()))
+    machine.validate()
+    assert _held(machine) == {"research": 0, "vision": 2, "nlp": 2, "sales": 0}
+
+
 def test_a_group_s_share_is_divided_among_its_members() -> None:
     machine = scheduler("1x12", "fifo")
     _set(
