@@ -286,7 +286,10 @@ def test_a_progress_file_that_is_a_link_or_a_pipe_is_not_read(tmp_path: Path) ->
     secret.write_text("step=3 total=9")
     link.symlink_to(secret)
     os.mkfifo(pipe)
-    assert ProgressFile(secret).news() == {"step": 3, "total": 9}
+    file = ProgressFile(secret)
+    assert [file.news(), file.news()] == [{"step": 3, "total": 9}, None], "it is read again when it has changed"
+    os.utime(secret, ns=(1, 1))
+    assert file.news() == {"step": 3, "total": 9}
     assert ProgressFile(link).news() is None
     assert ProgressFile(pipe).news() is None
 

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from penstock.control.loop.cordons import cordons
 from penstock.control.loop.run_diagnosis import RunDiagnoser
-from penstock.control.state.entries import Absence, RunFailed
-from penstock.core import Curve, Node, Report, ReportKind, Scaling, Source, Usage
+from penstock.control.state.entries import Absence, NodeLeft, RunFailed
+from penstock.core import SURE, Culprit, Curve, Diagnosis, Node, Remedy, Report, ReportKind, Scaling, Source, Usage
 from penstock.wire import JobPhase
 from tests.control.build import ADMIN, Platform, platform
 
@@ -196,3 +197,21 @@ def test_only_the_run_that_its_job_has_now_is_diagnosed(world: Platform, monkeyp
     world.commands.cancel(job, ADMIN)
     hear(f"{job}.2")
     assert asked == [f"{job}.2"]
+
+
+@pytest.mark.parametrize(
+    ("remedy", "confidence", "node", "is_drained"),
+    [
+        (Remedy.CORDON_AND_RESTART, SURE, "bad", True), (Remedy.CORDON_AND_RESTART, SURE - 0.01, "bad", False),
+        (Remedy.RETRY, 1.0, "bad", False), (Remedy.CORDON_AND_RESTART, 1.0, "gone", False),
+    ],
+)  # fmt: skip
+def test_a_node_is_drained_for_a_failure_that_is_surely_its_own(
+    remedy: Remedy, confidence: float, node: str, is_drained: bool, tmp_path: Path
+) -> None:
+    found = Diagnosis(category="hw.gpu_ecc", confidence=confidence, action=remedy, culprit=Culprit(node=node))
+    failed = RunFailed(at=1.0, job_id="j", run_id="j.1", reason="", diagnosis=found)
+    with platform(tmp_path, nodes=(Node(name="good", device_count=2), Node(name="bad", device_count=2))) as world:
+        world.passes()
+        left = [each.node for each in cordons([failed], world.journal.state) if isinstance(each, NodeLeft)]
+    assert left == ["bad"] * is_drained

@@ -54,4 +54,7 @@ def test_npus_speak_hccl_where_their_package_is(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setitem(sys.modules, "torch_npu", package)
     monkeypatch.setattr(torch, "npu", npu, raising=False)
     assert accelerators.collective_backend(False) == "cpu:gloo,npu:hccl"
+    with monkeypatch.context() as without:
+        without.setattr(npu, "is_available", lambda: False)
+        assert accelerators.accelerator() == "cpu", "the package is there, and no device"
     assert accelerators.collective_backend(True) == "gloo"

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from penstock.core import (
     FREE,
     Cluster,
+    Costs,
     Deadline,
     Decision,
     Event,
@@ -21,6 +22,7 @@ from penstock.core import (
     JobSubmitted,
     NodeLost,
     Overhead,
+    Span,
     Tick,
     Wake,
     build,
@@ -271,6 +273,16 @@ def test_reading_a_lot_alters_no_number() -> None:
     for machine in (quiet, curious):
         machine.handle(NodeLost(36.0, "node-0"))
     assert curious.to_data() == quiet.to_data()
+
+
+def test_the_backlog_counts_a_start_for_jobs_that_wait_and_what_is_left_of_one_for_those_that_run() -> None:
+    machine = scheduler("1x1", "fifo")
+    costs = Costs(start=Span(30.0, 30.0))
+    for name, iterations in (("runs", 100.0), ("waits", 90.0)):
+        machine.handle(JobSubmitted(0.0, job(name, iterations, costs=costs, at_most=1)))
+    machine.apply(Tick(50.0))
+    [found] = machine.backlog().values()
+    assert {name: seconds for name, seconds, _ in found} == {"runs": 80.0, "waits": 120.0}
 
 
 def test_data_of_another_version_is_refused() -> None:
