@@ -120,15 +120,16 @@ def test_validate_finds_a_device_held_twice(occupancy: Occupancy) -> None:
     ("held", "others", "width", "devices"),
     [
         ((0,), (), 2, (0, 1)),
-        ((3,), (), 2, (2, 3)),  # of the block around it
+        ((4,), (0, 6, 7), 2, (4, 5)),  # of the block around it, although the first free device is as lonely
         ((2,), (3,), 2, (0, 2)),  # that block is not free
         ((1, 2), (), 3, (0, 1, 2)),
-        ((0, 1), (), 4, (0, 1, 2, 3)),
+        ((4, 5), (0, 1), 4, (4, 5, 6, 7)),
     ],
 )
 def test_a_job_grows_in_the_buddy_block_around_its_devices(
-    occupancy: Occupancy, held: tuple[int, ...], others: tuple[int, ...], width: int, devices: tuple[int, ...]
+    held: tuple[int, ...], others: tuple[int, ...], width: int, devices: tuple[int, ...]
 ) -> None:
+    occupancy = Occupancy(Cluster.parse("1x8xA"), "A")
     occupancy.take(1, held)
     if others:
         occupancy.take(2, others)

@@ -126,6 +126,9 @@ def test_why_says_how_the_tenant_was_treated() -> None:
     rich, poor = (policy_named("unified").explain(view, row) for row in (0, 1))
     assert "used 0.20 of what it deserved in the last day, so its jobs go first" in poor
     assert "used 1.80 of what it deserved" in rich
+    assert "deserved" not in policy_named("unified").explain(whole_view(Row(), Row(), now=500.0), 0), (
+        "of one tenant alone"
+    )
 
 
 def test_the_worst_class_is_of_jobs_that_would_end_with_the_least_of_what_they_deserved() -> None:

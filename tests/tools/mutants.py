@@ -57,7 +57,8 @@ def hit(number):
 
 
 def pytest_runtest_logreport(report):
-    _write("tests", f"{report.duration:.3f}\\t{report.outcome}\\t{report.nodeid}")
+    if not hasattr(report, "node"):  # a worker has written it
+        _write("tests", f"{report.duration:.3f}\\t{report.outcome}\\t{report.nodeid}")
 
 
 def _write(name, line):
