@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from penstock.control.loop import report_intake
 from penstock.control.loop.cordons import cordons
 from penstock.control.loop.run_diagnosis import RunDiagnoser
+from penstock.control.loop.run_figures import RunFigures
 from penstock.control.state.entries import Absence, NodeLeft, RunFailed
 from penstock.core import SURE, Culprit, Curve, Diagnosis, Node, Remedy, Report, ReportKind, Scaling, Source, Usage
 from penstock.wire import JobPhase
@@ -215,3 +217,23 @@ def test_a_node_is_drained_for_a_failure_that_is_surely_its_own(
         world.passes()
         left = [each.node for each in cordons([failed], world.journal.state) if isinstance(each, NodeLeft)]
     assert left == ["bad"] * is_drained
+
+
+def test_a_run_without_output_is_diagnosed_by_its_last_words(world: Platform) -> None:
+    job = world.submit(work=1000)
+    world.passes(5)
+    world.backend.output[f"{job}.1"] = b""
+    world.backend.fail(f"{job}.1", tail=(OUT_OF_MEMORY.decode(),))
+    world.passes()
+    found = world.record(job).diagnosis
+    assert found is not None
+    assert found.category == "mem.gpu_oom"
+
+
+def test_the_figures_of_the_last_runs_that_are_gone_are_kept(world: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report_intake, "_FIGURES_KEPT", 2)
+    intake = world.reconciler._intake
+    for number in range(5):
+        intake.figures[f"run-{number}"] = RunFigures()
+        intake.drop_old_figures({"run-0"})
+    assert list(intake.figures) == ["run-0", "run-3", "run-4"]

@@ -1,6 +1,7 @@
 """Decide and apply, apart: whoever reads events and decisions has the state of whoever decided, bit for bit."""
 
 import json
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -193,6 +194,20 @@ class Failing(KindPolicy):
         if self.fails:
             raise ZeroDivisionError("a fault in the policy")
         return Allocation(view.requested.copy())
+
+
+@pytest.mark.parametrize(("at", "due"), [(4.0, math.inf), (5.0, math.inf), (5.5, 5.5)])
+def test_a_policy_is_woken_later_and_never_at_the_same_moment_again(at: float, due: float) -> None:
+    class Restless(KindPolicy):
+        name = "restless"
+        summary = "wants to decide again"
+
+        def allocate(self, view: KindView) -> Allocation:
+            return Allocation(view.requested.copy(), wake_at=at)
+
+    machine = Scheduler(Cluster.parse("1x4"), Restless())
+    machine.handle(JobSubmitted(5.0, job("a")))
+    assert machine.due_at == due
 
 
 def test_a_policy_that_fails_leaves_the_state_as_it_was() -> None:

@@ -78,3 +78,17 @@ def test_a_job_moves_to_a_faster_kind_when_that_earns_back_the_pause(rate: float
     assert machine.devices_of("here") == (0,)
     machine.handle(JobFinished(100.0, "there"))
     assert machine.devices_of("here") == (device,)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "requested"),
+    [({"requested": 2}, 2), ({"requested": 8}, 4), ({"requested": 4, "at_most": 2}, 2),
+     ({"requested": 4, "at_most": 8}, 4), ({"requested": 2, "at_least": 2, "at_most": 2}, 2)],
+)  # fmt: skip
+def test_a_request_is_kept_within_the_bounds_of_the_job_and_the_devices_there_are(
+    wanted: dict[str, int], requested: int
+) -> None:
+    machine = scheduler("1x4")
+    machine.handle(JobSubmitted(0.0, job("a", **wanted)))
+    options = machine._state.holdings.table.options[0]
+    assert (options.requested[0], options.requested_rate[0]) == (requested, float(requested))

@@ -10,6 +10,7 @@ import ast
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -229,9 +230,11 @@ class Laboratory:
     def __init__(self, folder: Path) -> None:
         self.folder, self.copy = folder, folder / "src"
         folder.chmod(0o755)
-        for name in ("hits", "tests", "t"):
-            (folder / name).mkdir(mode=0o1777) if name == "t" else (folder / name).touch(0o666)
-            (folder / name).chmod(0o1777 if name == "t" else 0o666)
+        for name in ("hits", "tests"):
+            (folder / name).touch()
+            (folder / name).chmod(0o666)
+        (folder / "t").mkdir()
+        (folder / "t").chmod(0o1777)
         shutil.copytree(ROOT / "src", self.copy, ignore=shutil.ignore_patterns("__pycache__"))
         (self.copy / "penstock/_probe.py").write_text(f"FOLDER = {str(folder)!r}\n{_PROBE}")
 
@@ -244,10 +247,12 @@ class Laboratory:
         run = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *words]
         command = [*NAMESPACE, "sh", "-c", inside, "sh", str(self.copy), str(ROOT / "src"), *run]
         environment = {**os.environ, "PENSTOCK_JIT": "0", "TMPDIR": str(self.folder / "t")}
-        with subprocess.Popen(
-            command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        ) as running:  # fmt: skip
+        with (
+            (self.folder / "output").open("wb") as output,
+            subprocess.Popen(
+                command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
+            ) as running,
+        ):
             try:
                 return running.wait(within_s)
             except subprocess.TimeoutExpired:
@@ -276,7 +281,7 @@ class Laboratory:
             seconds[test] += float(took)
             if outcome != "passed":
                 failed.add(test)
-        return Coverage(reached, {test: seconds[test] for test in seconds if test not in failed}, ended is not None)
+        return Coverage(reached, {test: seconds[test] for test in seconds if test not in failed}, ended in (0, 1))
 
     def verdict(self, mutant: Mutant, tests: Sequence[str], is_all: bool) -> str:
         original = (ROOT / mutant.file).read_bytes()
@@ -306,6 +311,7 @@ def main() -> int:
         )
         return 2
     os.nice(10)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the copy is removed
     end = time.monotonic() + minutes * 60
     drawn = sample(packages, count, seed)
     tests = dict.fromkeys(f"tests/{folder}" for package in packages for folder in FOLDERS[package])
@@ -317,7 +323,11 @@ def main() -> int:
         if not coverage.seconds:
             print("no test passes, so nothing could be learned; run make unit")
             return 2
-        print(f"{len(coverage.seconds)} tests pass; {'all' if coverage.is_whole else 'not all'} have run", flush=True)
+        end_of_output = (Path(folder) / "output").read_text(errors="replace").splitlines()[-1:]
+        print(
+            f"{len(coverage.seconds)} tests pass; {'all' if coverage.is_whole else 'not all'} have run {end_of_output}",
+            flush=True,
+        )
         for number, mutant in enumerate(drawn):
             chosen, is_all = coverage.chosen(number)
             verdict = laboratory.verdict(mutant, chosen, is_all) if time.monotonic() < end else "unknown"

@@ -7,6 +7,7 @@ import pytest
 from penstock.wire import (
     ConflictError,
     HealthView,
+    JobCountsView,
     JobDetail,
     JobGlance,
     ProgressView,
@@ -92,3 +93,7 @@ def test_a_share_is_guessed_without_a_word_of_the_script(
         progress=ProgressView(step=step, remaining=1.0, work=2.0) if told else None, quote=quote
     )
     assert share_is_guessed(job) is guessed
+
+
+def test_what_nothing_was_counted_of_is_zero() -> None:
+    assert set(JobCountsView().model_dump().values()) == set(PromisesView().model_dump().values()) == {0}
