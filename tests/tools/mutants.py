@@ -44,6 +44,7 @@ _COMPUTED: Mapping[type[ast.operator], type[ast.operator]] = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.FloorDiv: ast.Mult,
 }  # fmt: skip
 _EXTREMES = {"min": "max", "max": "min", "minimum": "maximum", "maximum": "minimum"}
+_PLAIN = (ast.Return, ast.Expr, ast.Assign, ast.AugAssign, ast.Raise)
 _PROBE = """
 import os
 
@@ -113,27 +114,11 @@ def mutants_of(package: str, file: Path, content: bytes) -> Iterator[Mutant]:
         is_statement, text = isinstance(node, ast.stmt), ast.unparse(new)
         old, entries = content[start:end].decode(), tuple[int, ...]()
         if not any(first <= node.lineno <= last for first, last in bodies):
-            entries = tuple(
-                starts[each.body[-1].lineno - 1] + each.body[-1].col_offset
-                for each in functions
-                if _is_plain(each.body[-1])
-            )
+            ends = [each.body[-1] for each in functions if isinstance(each.body[-1], _PLAIN)]
+            entries = tuple(starts[each.lineno - 1] + each.col_offset for each in ends)
         if text != old:
-            yield Mutant(
-                package,
-                file,
-                node.lineno,
-                start,
-                end,
-                old,
-                text if is_statement else f"({text})",
-                is_statement,
-                entries,
-            )
-
-
-def _is_plain(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.Return | ast.Expr | ast.Assign | ast.AugAssign | ast.Raise)
+            new_text = text if is_statement else f"({text})"
+            yield Mutant(package, file, node.lineno, start, end, old, new_text, is_statement, entries)
 
 
 def _changes(node: ast.AST) -> Iterator[tuple[ast.expr | ast.stmt, ast.AST]]:
@@ -243,7 +228,7 @@ class Laboratory:
 
     def pytest(self, *words: str, within_s: float) -> int | None:
         """How pytest ended; None if it was still running after that time."""
-        inside = 'mount --bind "$1" "$2" && shift 2 && exec "$@"'
+        inside = 'mount --bind "$1" "$2" && shift 2 && "$@"; exit $?'  # the shell stays, and buries orphans
         run = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *words]
         command = [*NAMESPACE, "sh", "-c", inside, "sh", str(self.copy), str(ROOT / "src"), *run]
         environment = {**os.environ, "PENSTOCK_JIT": "0", "TMPDIR": str(self.folder / "t")}
@@ -323,11 +308,7 @@ def main() -> int:
         if not coverage.seconds:
             print("no test passes, so nothing could be learned; run make unit")
             return 2
-        end_of_output = (Path(folder) / "output").read_text(errors="replace").splitlines()[-1:]
-        print(
-            f"{len(coverage.seconds)} tests pass; {'all' if coverage.is_whole else 'not all'} have run {end_of_output}",
-            flush=True,
-        )
+        print(f"{len(coverage.seconds)} tests pass; {'all' if coverage.is_whole else 'not all'} have run", flush=True)
         for number, mutant in enumerate(drawn):
             chosen, is_all = coverage.chosen(number)
             verdict = laboratory.verdict(mutant, chosen, is_all) if time.monotonic() < end else "unknown"
