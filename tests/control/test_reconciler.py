@@ -1,10 +1,14 @@
 """The loop: jobs start, move, finish, fail and come back, and the log tells all of it."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from penstock.control.loop.actuator import Actuator
 from penstock.control.loop.reconciler import _AFTER_TROUBLE_S, _APART_S
 from penstock.control.state.entries import Absence, Configured
 from penstock.core import DeviceSlot, InputError, Launch, Node, ReportKind, Verdict, Worker
@@ -506,3 +510,18 @@ def test_a_world_that_stands_as_it_should_is_not_compared_again_until_something_
     world.submit(work=10)
     world.passes(1)
     assert (quiet, len(compared) > quiet) == (0, True)
+
+
+def test_what_a_run_was_told_once_is_not_told_again_unless_it_failed() -> None:
+    told: list[str] = []
+    outcomes = iter([OSError("lost"), None])
+
+    class Calls:
+        def begin(self, _: str, call: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
+            call()
+            done(next(outcomes))
+
+    actuator: Any = SimpleNamespace(_said=set(), _calls=Calls(), _took=lambda _what, _run, error: error is None)
+    for run in ("a.1", "a.1", "a.1"):
+        Actuator._once(actuator, "suspend", run, lambda: told.append("suspend"))
+    assert told == ["suspend", "suspend"], "again after a failure, and then no more"
