@@ -241,8 +241,9 @@ class Laboratory:
             try:
                 return running.wait(within_s)
             except subprocess.TimeoutExpired:
-                running.kill()
                 return None
+            finally:
+                running.kill()
 
     def coverage(self, mutants: Sequence[Mutant], tests: Sequence[str], within_s: float) -> Coverage:
         """Run the tests once over probes."""
