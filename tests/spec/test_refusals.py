@@ -130,6 +130,7 @@ def refusal(text: str, folder: Path, name: str = "job.yaml") -> str:
         ("command: x\nargs: [a]\nwork: 5\n", "line 2: args: args without a script"),
         ("command: ''\nwork: 5\n", "line 1: command: '' is not usable text"),
         ("command: []\nwork: 5\n", "line 1: command: an empty command"),
+        ('command: [" ", x]\nwork: 5\n', "line 1: command: an empty command"),
         ("command: python 'x\nwork: 5\n", 'line 1: command: the command "python \'x" has an open quote'),
         ("command: {a: 1}\nwork: 5\n", "line 1: command: {'a': '1'} is not a command"),
         ("script: nowhere.py\nwork: 5\n", "line 1: script: there is no file nowhere.py"),
