@@ -16,6 +16,7 @@ import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -31,8 +32,8 @@ FOLDERS = {
     "runtime": ("runtime",),
 }
 """The tests of each package."""
-MUTANT_S, CHOSEN_S = 120.0, 60.0
-"""How long a mutant may take, and how long the tests may take together that are chosen for it."""
+MUTANT_S, CHOSEN_S, SLOW_S = 120.0, 60.0, 30
+"""How long a mutant may take, the tests together that are chosen for it, and one test of them."""
 VERDICTS = ("killed", "timed out", "survived", "unknown")
 
 _COMPARED: Mapping[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
@@ -47,8 +48,29 @@ _EXTREMES = {"min": "max", "max": "min", "minimum": "maximum", "maximum": "minim
 _PLAIN = (ast.Return, ast.Expr, ast.Assign, ast.AugAssign, ast.Raise)
 _PROBE = """
 import os
+import signal
+
+import pytest
 
 _seen = set()
+
+
+class Cut(BaseException):
+    pass
+
+
+def _cut(*_):
+    raise Cut
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call():
+    signal.signal(signal.SIGALRM, _cut)
+    signal.alarm(SLOW_S)
+    try:
+        return (yield)
+    finally:
+        signal.alarm(0)
 
 
 def hit(number):
@@ -192,10 +214,12 @@ def sample(packages: Sequence[str], count: int, seed: int, root: Path = ROOT) ->
 
 @dataclass
 class Coverage:
-    """What the tests of unchanged code told: which mutants they reach, how long each takes, and whether all ran."""
+    """What the tests of unchanged code told: which mutants they reach, how long those take that pass, which are too
+    slow to be of use, and whether all ran."""
 
     reached: Mapping[int, set[str]]
     seconds: Mapping[str, float]
+    slow: AbstractSet[str]
     is_whole: bool
 
     def chosen(self, number: int) -> tuple[list[str], bool]:
@@ -206,7 +230,8 @@ class Coverage:
             spent += self.seconds[test]
             if not tests or spent <= CHOSEN_S:
                 tests.append(test)
-        return tests, self.is_whole and len(tests) == len(found) and (bool(tests) or "" not in self.reached[number])
+        is_all = len(tests) == len(found) and self.slow.isdisjoint(self.reached[number])
+        return tests, self.is_whole and is_all and (bool(tests) or "" not in self.reached[number])
 
 
 class Laboratory:
@@ -221,7 +246,7 @@ class Laboratory:
         (folder / "t").mkdir()
         (folder / "t").chmod(0o1777)
         shutil.copytree(ROOT / "src", self.copy, ignore=shutil.ignore_patterns("__pycache__"))
-        (self.copy / "penstock/_probe.py").write_text(f"FOLDER = {str(folder)!r}\n{_PROBE}")
+        (self.copy / "penstock/_probe.py").write_text(f"FOLDER, SLOW_S = {str(folder)!r}, {SLOW_S}\n{_PROBE}")
 
     def write(self, file: Path, content: bytes) -> None:
         (self.folder / file).write_bytes(content)
@@ -267,7 +292,8 @@ class Laboratory:
             seconds[test] += float(took)
             if outcome != "passed":
                 failed.add(test)
-        return Coverage(reached, {test: seconds[test] for test in seconds if test not in failed}, ended in (0, 1))
+        passed = {test: took for test, took in seconds.items() if test not in failed}
+        return Coverage(reached, passed, {test for test in failed if seconds[test] >= SLOW_S}, ended in (0, 1))
 
     def verdict(self, mutant: Mutant, tests: Sequence[str], is_all: bool) -> str:
         original = (ROOT / mutant.file).read_bytes()

@@ -58,12 +58,19 @@ def test_a_seed_names_a_sample_without_overlaps() -> None:
 
 def test_a_mutant_survives_only_what_all_tests_that_reach_it_have_passed() -> None:
     seconds = {"slow": 2 * CHOSEN_S, "quick": 0.1, "fair": 1.0}
-    coverage = Coverage(
-        {0: {"fair", "quick", "failed"}, 1: {"slow"}, 2: {"slow", "quick"}, 3: set(), 4: {""}}, seconds, True
-    )
+    reached = {
+        0: {"fair", "quick", "failed"},
+        1: {"slow"},
+        2: {"slow", "quick"},
+        3: set[str](),
+        4: {""},
+        5: {"cut", "fair"},
+    }
+    coverage = Coverage(reached, seconds, {"cut"}, True)
     assert coverage.chosen(0) == (["quick", "fair"], True)
     assert coverage.chosen(1) == (["slow"], True), "one test at least"
     assert coverage.chosen(2) == (["quick"], False)
     assert coverage.chosen(3) == ([], True), "no test reaches it"
     assert coverage.chosen(4) == ([], False), "it is evaluated by an import, and who uses it is not known"
-    assert Coverage({0: {"quick"}}, seconds, False).chosen(0) == (["quick"], False)
+    assert coverage.chosen(5) == (["fair"], False), "a test that was cut off could have noticed"
+    assert Coverage(reached, seconds, set(), False).chosen(0) == (["quick", "fair"], False)
