@@ -23,14 +23,17 @@ from penstock.core import (
     JobSubmitted,
     NodeLost,
     Overhead,
+    Quote,
     Span,
     Tick,
+    Verdict,
     Wake,
     build,
     plain,
 )
 from penstock.policies import POLICIES, Allocation, KindPolicy, KindView, policy_named
 from penstock.scheduler import ExpectedCosts, Scheduler
+from penstock.scheduler.deciding import _kept_on
 from penstock.scheduler.testing import clusters, scripts
 from tests.scheduler.build import job, scheduler
 from tests.tools.examples import examples
@@ -315,3 +318,14 @@ def test_a_state_with_instructions_that_nobody_has_read_is_not_written() -> None
     machine.apply(NodeLost(1.0, "node-0"))
     with pytest.raises(EventError, match="1 instructions wait to be collected"):
         machine.to_data()
+
+
+@pytest.mark.parametrize("verdict", list(Verdict))
+def test_only_a_refusal_of_a_job_that_was_taken_in_before_becomes_best_effort(verdict: Verdict) -> None:
+    answer = Quote(job_id="a", verdict=verdict, reason="too late", counter_offer=90.0)
+    kept = _kept_on(answer)
+    if verdict is not Verdict.REFUSED:
+        assert kept is answer
+        return
+    assert (kept.verdict, kept.counter_offer) == (Verdict.BEST_EFFORT, 90.0)
+    assert "cannot be promised: too late; it runs when it can" in kept.reason
