@@ -73,6 +73,9 @@ test-long: $(STAMP) engines ## what make test leaves out: whole traces, a minute
 test-search: $(STAMP) ## the property tests with new random examples, some for long (make test repeats the known ones)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --hypothesis-profile=search -m 'hypothesis and not gpu' $(TESTS)
 
+mutants: $(STAMP) ## small random faults in a copy of the code, and which ones no test notices (COUNT=100 SEED=1 PACKAGES="spec runtime" MINUTES=120; root)
+	@$(BIN)/python -u -m tests.tools.mutants
+
 chaos: $(STAMP) ## half an hour of killed, frozen and locked parts under real jobs, with a table of what was survived (MINUTES=30)
 	$(BIN)/python -m tests.live.chaos $${MINUTES:-30}
 

@@ -1,11 +1,13 @@
 """What is found, what is only found where it is known, and what is advised."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
 from penstock.core import InputError
 from penstock.simulate import Analysis, Ending, Observed, Section, analysis_page, analyze
+from penstock.simulate.analysis.failures import EARLY_S, _early
 from tests.analysis.build import four_devices, job
 
 
@@ -82,3 +84,15 @@ def test_names_of_tenants_are_no_markup() -> None:
 def test_no_jobs_are_refused() -> None:
     with pytest.raises(InputError, match="no jobs"):
         analyze(Observed(name="empty", jobs=[]))
+
+
+@pytest.mark.parametrize(
+    ("early", "jobs", "said"), [(9, 100, False), (10, 100, True), (10, 500, True), (10, 501, False), (20, 1000, True)]
+)
+def test_early_failures_are_worth_a_word_from_ten_and_a_fiftieth_of_all_jobs_on(
+    early: int, jobs: int, said: bool
+) -> None:
+    lasting = [SimpleNamespace(run_s=EARLY_S, device_s=1.0)] * (jobs - early)
+    failed = [SimpleNamespace(run_s=EARLY_S - 1.0, device_s=1.0)] * early + lasting[:5]
+    advice = list(_early(SimpleNamespace(jobs=failed[:early] + lasting), failed))  # type: ignore[arg-type]
+    assert [f"{early:,} jobs" in each.text for each in advice] == [True] * said

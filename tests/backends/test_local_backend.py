@@ -286,17 +286,26 @@ def test_a_progress_file_that_is_a_link_or_a_pipe_is_not_read(tmp_path: Path) ->
     secret.write_text("step=3 total=9")
     link.symlink_to(secret)
     os.mkfifo(pipe)
-    assert ProgressFile(secret).news() == {"step": 3, "total": 9}
+    file = ProgressFile(secret)
+    assert [file.news(), file.news()] == [{"step": 3, "total": 9}, None], "it is read again when it has changed"
+    os.utime(secret, ns=(1, 1))
+    assert file.news() == {"step": 3, "total": 9}
     assert ProgressFile(link).news() is None
     assert ProgressFile(pipe).news() is None
 
 
-def test_a_process_that_is_none_of_the_agents_is_not_ended_because_a_zygote_says_so(tmp_path: Path) -> None:
-    """A zygote is the job's own process: it may say any number, and the agent may be root's."""
+def test_a_process_that_is_none_of_the_agents_is_not_ended_because_a_zygote_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A zygote is the job's own process: it may say any number, and the agent may be root's.
+
+    Signals are watched and not sent, and strangers are processes of the test: a guard that fails ends nothing here.
+    """
     shell = subprocess.Popen(["sh", "-c", "sleep 600 & echo $!; wait"], stdout=subprocess.PIPE, text=True)
     assert shell.stdout is not None
     stranger = int(shell.stdout.readline())
     told: list[str] = []
+    signals: list[int] = []
 
     class Listener:
         def on_started(self, worker_id: str, pid: int) -> None:
@@ -304,15 +313,20 @@ def test_a_process_that_is_none_of_the_agents_is_not_ended_because_a_zygote_says
 
         def on_exited(self, worker_id: str, how: object) -> None: ...
 
-    async def forge() -> None:
+    async def forge(*pids: int) -> None:
         spawner = Spawner(tmp_path, make_launch(("true",)), {}, RunLog(tmp_path, lambda *_: None), Listener())
-        for pid in (stranger, 1):
+        for pid in pids:
             spawner._on_zygote_event({"event": "started", "id": "nobody", "pid": pid})
         spawner.close()
 
     try:
-        coroutines.run(forge())
-        assert psutil.Process(stranger).status() != psutil.STATUS_ZOMBIE
+        with monkeypatch.context() as watched:
+            for send in ("kill", "killpg"):
+                watched.setattr(os, send, lambda pid, _: signals.append(pid))
+            coroutines.run(forge(stranger, 0, -1, -stranger))
+            assert signals == [], "neither a stranger nor a group nor everything"
+            coroutines.run(forge(shell.pid))
+            assert {shell.pid, stranger} == set(signals), "a child that is not wanted any more, with those below it"
         assert told == []
     finally:
         psutil.Process(stranger).kill()

@@ -7,10 +7,14 @@ import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import psutil
 import pytest
 
+from penstock.backends.agent.part_workers import PartWorkers
+from penstock.backends.agent.parts import PartEnd, PartFate
 from penstock.backends.testing import wait_for, wait_for_end, wait_for_output
 from penstock.backends.testing.process_parts import REFUSED_NODE, WAITING_NODE
 from penstock.core import Launch, Report, ReportKind, RunState, Worker
@@ -171,3 +175,18 @@ def test_the_secret_is_in_no_command_line_no_log_and_no_environment_of_a_worker(
     beside.stop("run-1", 0.0)
     wait_for_end(beside, "run-1")
     assert not Path(place).exists()
+
+
+@pytest.mark.parametrize(
+    ("waited_s", "limit_s", "words", "said"),
+    [
+        (60.0, 60.0, "", None), (60.1, 60.0, "", "its host did not come in time"),
+        (60.1, 60.0, "no such image", "no such image"), (1e6, None, "no such image", None),
+    ],
+)  # fmt: skip
+def test_a_part_whose_host_does_not_come_is_refused_with_the_words_of_its_engine(
+    waited_s: float, limit_s: float | None, words: str, said: str | None
+) -> None:
+    part: Any = SimpleNamespace(pending=True, connected=False, end=None, asked_at=100.0, words=words, broken_at=None)
+    ended = PartWorkers._lost(SimpleNamespace(_start_limit_s=limit_s), part, 100.0 + waited_s)  # type: ignore[arg-type]
+    assert ended == (None if said is None else PartEnd(fate=PartFate.REFUSED, words=said))

@@ -214,6 +214,35 @@ def test_a_plain_run_restarts_only_when_all_are_gone() -> None:
     assert scene.host.told(ReportKind.RESIZED) == [{"generation": 2, "width": 1, "pause_s": 0.0, "in_place": False}]
 
 
+def test_a_resize_that_was_overtaken_is_refused_whatever_workers_it_names() -> None:
+    scene = Scene(1).elastic("w0").train()
+    scene.run.resize(2, workers(2))
+    scene.run.resize(4, workers(3))
+    did = list(scene.host.did)
+    scene.run.resize(4, workers(3))
+    for generation, count in ((3, 3), (2, 2), (4, 2)):
+        with pytest.raises(StaleCommandError, match=f"generation {generation} was overtaken by generation 4"):
+            scene.run.resize(generation, workers(count))
+    assert scene.host.did == did, "none of these changes anything"
+
+
+def test_a_worker_of_a_first_world_that_ends_well_leaves_the_others_at_work() -> None:
+    scene = Scene(2)
+    scene.exit("w0")
+    assert scene.run.phase is RunPhase.RUNNING
+    assert ("terminate", "w1") not in scene.host.did
+    scene.exit("w1")
+    assert scene.host.reports[-1] == (ReportKind.FINISHED, {"code": 0})
+
+
+def test_newcomers_are_ended_with_the_last_worker_that_has_the_state() -> None:
+    scene = Scene(1).elastic("w0").train()
+    scene.run.resize(1, workers(2))
+    scene.elastic("w1")
+    scene.exit("w0")
+    assert scene.host.did[-1] == ("terminate", "w1"), "they came for nothing"
+
+
 def test_the_next_world_waits_until_the_present_one_has_met() -> None:
     scene = Scene(1).elastic("w0")
     scene.run.resize(1, workers(2))

@@ -169,6 +169,10 @@ def test_a_secret_is_stored_from_standard_input_listed_and_deleted(
     assert made.code == 0
     assert "sesame" not in made.out + made.err
     assert kept.values("default", ["HF_TOKEN"]) == {"HF_TOKEN": "open sesame"}
+    modes = [
+        path.stat().st_mode & 0o777 for path in (tmp_path / "secrets/default", tmp_path / "secrets/default/HF_TOKEN")
+    ]
+    assert modes == [0o700, 0o600]
     listed = penstock("secrets", "list", "--json")
     assert [secret["name"] for secret in listed.json()] == ["HF_TOKEN"]
     assert "sesame" not in listed.out

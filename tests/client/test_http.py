@@ -1,11 +1,12 @@
 """The client against a real API: typed answers, the same errors, streams that end, and odd names in paths."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from penstock.client import Client, reach
+from penstock.client import Address, Client, DataDir, reach
 from penstock.core import InputError, UnknownNameError
 from penstock.wire import MissingError, UnauthorizedError, UnavailableError
 from tests.control.build import Platform, platform
@@ -72,3 +73,20 @@ def test_no_server_says_what_to_start(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.delenv("PENSTOCK_TOKEN", raising=False)
     with pytest.raises(InputError, match="PENSTOCK_TOKEN is not"):
         reach()
+
+
+def test_a_local_server_is_one_that_lives_and_whose_token_lies_beside_its_address(tmp_path: Path) -> None:
+    place = DataDir(tmp_path / "data")
+    with place.held():
+        for prepare in (
+            lambda: None,
+            lambda: place.publish(Address(pid=os.getpid(), host="127.0.0.1", port=9, started_at=0.0)),
+        ):
+            prepare()
+            with pytest.raises(UnavailableError, match="no server runs"):
+                Client.local(place.path)
+        place.keep_owner_token("secret")
+        with Client.local(place.path) as client:
+            assert client.url == "http://127.0.0.1:9"
+    with pytest.raises(UnavailableError, match="no server runs"):
+        Client.local(place.path)

@@ -146,3 +146,11 @@ def test_a_directory_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot write to"):
         export_metrics(MetricFormat.CSV, JOB, METRICS, tmp_path / "file" / "below")
+
+
+def test_a_run_that_began_starts_then_and_one_that_waits_when_it_was_submitted(tmp_path: Path) -> None:
+    for started_at, expected in ((JOB.started_at, BEGAN), (None, BEGAN - 1.0)):
+        job = JOB.model_copy(update={"started_at": started_at})
+        run = export_metrics(MetricFormat.MLFLOW, job, METRICS, tmp_path / str(expected))
+        about = yaml.safe_load((run / "meta.yaml").read_text())
+        assert about["start_time"] == expected * 1000

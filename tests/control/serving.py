@@ -1,6 +1,7 @@
 """The real API on a real socket, in front of a platform whose time the test turns."""
 
 import json
+import os
 import ssl
 import threading
 import time
@@ -46,6 +47,7 @@ def _end_family(file: Path) -> None:
         family = [*process.children(recursive=True), process]
     except (OSError, ValueError, KeyError, psutil.Error):
         return
+    assert os.getpid() not in {member.pid for member in family}, f"{file} names a process that the tests run below"
     for member in family:
         if member.is_running():
             member.kill()

@@ -7,7 +7,7 @@ import pytest
 from penstock.control.platform.quotas import Quotas
 from penstock.control.state.active_jobs import array_of
 from penstock.control.state.store import Quota
-from penstock.wire import TooManyError
+from penstock.wire import ForbiddenError, QuotaRequest, TooManyError
 from tests.control.build import ADMIN, Platform, platform
 
 
@@ -54,3 +54,17 @@ def test_the_array_of_a_job_is_in_its_id() -> None:
     assert array_of("j-abcd2345-17") == "j-abcd2345"
     assert array_of("j-abcd2345") is None
     assert array_of("something else") is None
+
+
+def test_a_job_is_kept_within_the_devices_of_its_tenant(world: Platform) -> None:
+    quotas = world.commands.quotas
+    world.platform.administration.set_quota("default", QuotaRequest(devices=2), ADMIN)
+    widest = {job: world.record(job).job.at_most for job in (world.submit(), world.submit(at_most=1))}
+    assert list(widest.values()) == [2, 1]
+    with pytest.raises(ForbiddenError, match="asks for 3 devices"):
+        world.submit(at_most=3)
+    with pytest.raises(ForbiddenError, match="asks for 4 devices"):
+        world.submit(at_least=4)
+    assert world.record(world.submit(at_least=2)).job.at_most == 2
+    quotas.set("default", Quota())
+    assert world.record(world.submit()).job.at_most is None

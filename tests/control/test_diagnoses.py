@@ -5,9 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from penstock.control.loop import report_intake
+from penstock.control.loop.cordons import cordons
 from penstock.control.loop.run_diagnosis import RunDiagnoser
-from penstock.control.state.entries import Absence, RunFailed
-from penstock.core import Curve, Node, Report, ReportKind, Scaling, Source, Usage
+from penstock.control.loop.run_figures import RunFigures
+from penstock.control.state.entries import Absence, NodeLeft, RunFailed
+from penstock.core import SURE, Culprit, Curve, Diagnosis, Node, Remedy, Report, ReportKind, Scaling, Source, Usage
 from penstock.wire import JobPhase
 from tests.control.build import ADMIN, Platform, platform
 
@@ -179,3 +182,58 @@ def test_an_out_of_memory_on_devices_names_the_width_that_is_predicted_to_fit(wo
 def test_a_failure_of_an_earlier_version_has_no_diagnosis(world: Platform) -> None:
     entry = RunFailed(at=1.0, job_id="j", run_id="j.1", reason="exit")
     assert entry.diagnosis is None
+
+
+def test_only_the_run_that_its_job_has_now_is_diagnosed(world: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = failed_run(world, FLAKY)
+    world.passes(5)
+    asked: list[str] = []
+    monkeypatch.setattr(RunDiagnoser, "diagnosis", lambda _, report, *__: asked.append(report.run_id))
+
+    def hear(run_id: str) -> None:
+        failed = Report(run_id=run_id, seq=99, at=world.clock(), kind=ReportKind.FAILED)
+        world.reconciler._intake._diagnosis(failed, Usage())
+
+    for run_id in (f"{job}.1", "unknown.1", f"{job}.2"):
+        hear(run_id)
+    world.commands.cancel(job, ADMIN)
+    hear(f"{job}.2")
+    assert asked == [f"{job}.2"]
+
+
+@pytest.mark.parametrize(
+    ("remedy", "confidence", "node", "is_drained"),
+    [
+        (Remedy.CORDON_AND_RESTART, SURE, "bad", True), (Remedy.CORDON_AND_RESTART, SURE - 0.01, "bad", False),
+        (Remedy.RETRY, 1.0, "bad", False), (Remedy.CORDON_AND_RESTART, 1.0, "gone", False),
+    ],
+)  # fmt: skip
+def test_a_node_is_drained_for_a_failure_that_is_surely_its_own(
+    remedy: Remedy, confidence: float, node: str, is_drained: bool, tmp_path: Path
+) -> None:
+    found = Diagnosis(category="hw.gpu_ecc", confidence=confidence, action=remedy, culprit=Culprit(node=node))
+    failed = RunFailed(at=1.0, job_id="j", run_id="j.1", reason="", diagnosis=found)
+    with platform(tmp_path, nodes=(Node(name="good", device_count=2), Node(name="bad", device_count=2))) as world:
+        world.passes()
+        left = [each.node for each in cordons([failed], world.journal.state) if isinstance(each, NodeLeft)]
+    assert left == ["bad"] * is_drained
+
+
+def test_a_run_without_output_is_diagnosed_by_its_last_words(world: Platform) -> None:
+    job = world.submit(work=1000)
+    world.passes(5)
+    world.backend.output[f"{job}.1"] = b""
+    world.backend.fail(f"{job}.1", tail=(OUT_OF_MEMORY.decode(),))
+    world.passes()
+    found = world.record(job).diagnosis
+    assert found is not None
+    assert found.category == "mem.gpu_oom"
+
+
+def test_the_figures_of_the_last_runs_that_are_gone_are_kept(world: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report_intake, "_FIGURES_KEPT", 2)
+    intake = world.reconciler._intake
+    for number in range(5):
+        intake.figures[f"run-{number}"] = RunFigures()
+        intake.drop_old_figures({"run-0"})
+    assert list(intake.figures) == ["run-0", "run-3", "run-4"]

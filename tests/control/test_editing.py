@@ -6,6 +6,7 @@ import pytest
 
 from penstock.control.state.entries import Edited, Paused, RunFailed
 from penstock.core import Amendment, Deadline, InputError, Strictness, ValueStep, Verdict
+from penstock.spec import read_edit
 from penstock.wire import ConflictError, ForbiddenError, JobPhase, MissingError, QuotaRequest
 from tests.control.build import ADMIN, Platform
 
@@ -227,3 +228,18 @@ def test_what_cannot_be_edited(world: Platform) -> None:
         edit(world, job, priority=5)
     with pytest.raises(MissingError):
         edit(world, "j-nobody", priority=5)
+
+
+@pytest.mark.parametrize("goal", [{"deadline": "1d"}, {"best_effort": True}, {"goal": {"deadline": "1d"}}])
+@pytest.mark.parametrize(
+    ("wanted", "key"),
+    [
+        ({"deadline": "1h"}, "deadline"),
+        ({"deadline": "1h", "then": {"2h": "50%"}}, "goal"),
+        ({"best_effort": True}, ""),
+    ],
+)
+def test_an_edited_job_file_states_one_goal(goal: dict[str, Any], wanted: dict[str, Any], key: str) -> None:
+    changed = read_edit(wanted).applied_to({"work": 1} | goal)
+    assert {"deadline", "best_effort", "goal"} & changed.keys() == ({key} if key else set())
+    assert read_edit({"priority": 3}).applied_to({"work": 1} | goal) == {"work": 1, "priority": 3} | goal

@@ -62,6 +62,8 @@ def test_output_comes_as_it_is_and_the_exit_code_last(client: Client, job: str, 
     large: list[str] = []
     assert client.execute(job, ["head", "-c", "3000000", "/dev/zero"], large.append) == 0
     assert sum(map(len, large)) == 3_000_000
+    entry = client.audit(action="exec").entries[0]
+    assert (entry.target, entry.result) == (f"{job}: head", "done"), "the program is on record, and not its arguments"
 
 
 def test_what_cannot_be_started_is_said(client: Client, job: str) -> None:

@@ -1,10 +1,15 @@
 """The loop: jobs start, move, finish, fail and come back, and the log tells all of it."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from penstock.control.loop.actuator import Actuator
+from penstock.control.loop.reconciler import _AFTER_TROUBLE_S, _APART_S
 from penstock.control.state.entries import Absence, Configured
 from penstock.core import DeviceSlot, InputError, Launch, Node, ReportKind, Verdict, Worker
 from penstock.wire import DrainRequest, JobPhase, ResumeRequest
@@ -410,20 +415,28 @@ def test_a_clock_that_goes_back_does_not_disturb_the_order(world: Platform) -> N
 def test_a_pass_that_fails_is_reported_and_the_next_one_goes_on(world: Platform) -> None:
     import threading
 
-    stop = threading.Event()
-    passes = 0
+    waits: list[float] = []
+    nudged: list[bool] = []
+
+    class Stop(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            waits.append(timeout or 0.0)
+            return self.is_set()
+
+    stop = Stop()
 
     def step() -> None:
-        nonlocal passes
-        passes += 1
-        if passes == 1:
+        nudged.append(world.reconciler._nudged.is_set())
+        if len(nudged) == 1:
+            world.reconciler.nudge()
             raise OSError("the disk is full")
         assert world.reconciler.trouble == "OSError: the disk is full"
         stop.set()
 
     world.reconciler.step = step  # type: ignore[method-assign]
     world.reconciler.run(stop, every_s=0.01)
-    assert (passes, world.reconciler.trouble) == (2, "")
+    assert (nudged, world.reconciler.trouble) == ([False, False], ""), "a nudge counts for one pass"
+    assert waits[0] == _AFTER_TROUBLE_S > _APART_S >= waits[1], "only a failed pass is followed by the longer pause"
 
 
 def test_a_worker_that_was_told_to_go_keeps_its_name_for_the_next_world(world: Platform) -> None:
@@ -497,3 +510,18 @@ def test_a_world_that_stands_as_it_should_is_not_compared_again_until_something_
     world.submit(work=10)
     world.passes(1)
     assert (quiet, len(compared) > quiet) == (0, True)
+
+
+def test_what_a_run_was_told_once_is_not_told_again_unless_it_failed() -> None:
+    told: list[str] = []
+    outcomes = iter([OSError("lost"), None])
+
+    class Calls:
+        def begin(self, _: str, call: Callable[[], None], done: Callable[[Exception | None], None]) -> None:
+            call()
+            done(next(outcomes))
+
+    actuator: Any = SimpleNamespace(_said=set(), _calls=Calls(), _took=lambda _what, _run, error: error is None)
+    for run in ("a.1", "a.1", "a.1"):
+        Actuator._once(actuator, "suspend", run, lambda: told.append("suspend"))
+    assert told == ["suspend", "suspend"], "again after a failure, and then no more"

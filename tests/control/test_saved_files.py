@@ -223,3 +223,19 @@ def test_nobody_cleans_up_after_others(world: Platform) -> None:
         with served.client("eve") as eve:
             assert eve.clean(older="0s").jobs == []
     assert (world.files_at / job).exists()
+
+
+def test_cleaning_removes_a_checkpoint_that_is_a_plain_file_or_a_link_and_nothing_that_a_link_names(
+    world: Platform, tmp_path: Path
+) -> None:
+    job = world.submit(work=10)
+    place, outside = saved(world, job, 1).parent, tmp_path / "outside"
+    outside.mkdir()
+    (outside / "precious").write_bytes(b"kept")
+    (place / "epoch-7.ckpt").write_bytes(b"plain")
+    (place / "epoch-8.ckpt").symlink_to(outside)
+    world.commands.cancel(job, ADMIN)
+    [cleaned] = world.platform.files.clean(CleanRequest(older="0s"), ADMIN).jobs
+    assert (cleaned.problem, sorted(cleaned.files)) == ("", ["epoch-7.ckpt", "epoch-8.ckpt", "step-0000000001"])
+    assert not place.exists()
+    assert (outside / "precious").read_bytes() == b"kept"

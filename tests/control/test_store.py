@@ -113,6 +113,25 @@ def test_jobs_are_listed_newest_first_by_page_and_filter(store: Store) -> None:
     assert store.jobs.find("nobody") is None
 
 
+def test_giving_up_a_job_changes_only_one_that_has_not_ended(store: Store) -> None:
+    ended = replace(ROW, id="ended", number=2, state="finished", ended_at=5.0)
+    store.jobs.publish([replace(ROW, devices=[1]), ended], {}, 5.0)
+    for job_id in ("j", "ended", "unknown"):
+        store.jobs.give_up(job_id, 9.0, "unreadable")
+    given_up = replace(ROW, state="failed", ended_at=9.0, reason="unreadable")
+    assert [store.jobs.find(job_id) for job_id in ("j", "ended", "unknown")] == [given_up, ended, None]
+
+
+def test_jobs_were_there_from_their_submission_to_their_end(store: Store) -> None:
+    rows = [replace(ROW, id=f"j{at}", number=at, submitted_at=float(at), ended_at=at + 10.0) for at in (0, 10, 20)]
+    store.jobs.publish([*rows, replace(ROW, id="open", number=30, submitted_at=30.0)], {}, 1.0)
+    for since, until, there in (
+        (0.0, 9.0, ["j0"]), (10.0, 10.0, ["j0", "j10"]), (11.0, 30.0, ["j10", "j20", "open"]), (31.0, 99.0, ["open"]),
+    ):  # fmt: skip
+        assert [row.id for row in store.history.there(since, until, limit=9)] == there
+    assert len(store.history.there(0.0, 99.0, limit=2)) == 2
+
+
 def test_grants_are_a_history_without_gaps(store: Store) -> None:
     first = GrantRow(job_id="j", generation=1, run_id="j.1", kind="gpu", devices=[0], since=1.0)
     second = replace(first, generation=2, devices=[0, 1], since=5.0)

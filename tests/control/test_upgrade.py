@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,11 +13,12 @@ from pydantic_core import to_jsonable_python
 from sqlalchemy import text
 
 from penstock.control.platform.failure_line import failure_line
+from penstock.control.state.listed_outcomes import _reopen
 from penstock.control.state.records import stint_of
 from penstock.control.state.rules import new_scheduler
 from penstock.control.state.store import Line, Store
 from penstock.control.state.store.tables import snapshots
-from penstock.core import InputError, Job, Node, Quote, Verdict, build
+from penstock.core import InputError, Job, JobSubmitted, Node, Quote, Verdict, build
 from penstock.policies import KindView
 from penstock.policies.deadline import DeadlinePolicy
 from penstock.wire import JobPhase
@@ -243,3 +245,18 @@ def test_a_database_of_a_newer_version_is_refused(tmp_path: Path) -> None:
             connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
         with pytest.raises(InputError, match="newer version"):
             world.restart()
+
+
+@pytest.mark.parametrize("clocks", [(5.0, 7.0), (7.0, 5.0)])
+def test_a_job_is_reopened_at_the_later_of_the_clocks_of_log_and_scheduler(
+    clocks: tuple[float, float], tmp_path: Path
+) -> None:
+    applied: list[JobSubmitted] = []
+    with platform(tmp_path) as world:
+        record = world.record(world.submit())
+        world.commands.cancel(record.id, ADMIN)
+        record = world.record(record.id).copy()
+    scheduler = SimpleNamespace(now=clocks[1], apply=applied.append)
+    _reopen(SimpleNamespace(at=clocks[0], scheduler=scheduler, adopt=lambda _: None), record)  # type: ignore[arg-type]
+    assert applied == [JobSubmitted(7.0, record.job)]
+    assert (record.over, record.ended_at, record.reason) == (False, None, "")

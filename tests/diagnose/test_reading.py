@@ -237,3 +237,7 @@ def test_lines_are_remembered_up_to_a_bound_and_read_beyond_it() -> None:
     assert len(seen._shapes) == 10_000 < len(words)
     assert [seen.repeat(b"line " + words[0]) for _ in range(101)][-2:] == [True, True]
     assert not any(seen.repeat(b"line " + words[-1]) for _ in range(300))
+    for number, counts in ((b"123", True), (b"1234", False)):
+        seen = SeenLines()
+        assert [seen.repeat(b"rank 7") for _ in range(200)][-1]
+        assert seen.repeat(b"rank " + number) is not counts, "a short number that is new is news, a long one is not"

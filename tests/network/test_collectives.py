@@ -30,8 +30,11 @@ PLAIN = Link(name="plain", start_s=1e-5, hop_s=1e-6, bandwidth=1e10)
 
 @pytest.mark.parametrize("link", LINKS)
 def test_one_device_has_nobody_to_talk_to(link: str) -> None:
-    assert allreduce_s(1e9, 1, link) == 0
-    assert allgather_s(1e9, 1, link) == 0
+    assert ring_allreduce_s(1e9, 1, link) == tree_allreduce_s(1e9, 1, link) == allgather_s(1e9, 1, link) == 0
+    assert (
+        ring_allreduce_s(0, 8, link) == tree_allreduce_s(0, 8, link) == allgather_s(0, 8, link) == send_s(0, link) == 0
+    )
+    assert tree_allreduce_s(1, 2, link) > 0
 
 
 def test_a_ring_sends_what_the_formula_says() -> None:

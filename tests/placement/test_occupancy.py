@@ -4,6 +4,8 @@ import pytest
 
 from penstock.core import Cluster, InvariantError
 from penstock.placement import Occupancy
+from penstock.placement.best_fit import resized
+from penstock.placement.seating import _make_way
 
 
 @pytest.fixture
@@ -112,3 +114,37 @@ def test_validate_finds_a_device_held_twice(occupancy: Occupancy) -> None:
     occupancy._devices[2] = (0,)
     with pytest.raises(InvariantError, match="held twice"):
         occupancy.validate()
+
+
+@pytest.mark.parametrize(
+    ("held", "others", "width", "devices"),
+    [
+        ((0,), (), 2, (0, 1)),
+        ((4,), (0, 6, 7), 2, (4, 5)),  # of the block around it, although the first free device is as lonely
+        ((2,), (3,), 2, (0, 2)),  # that block is not free
+        ((1, 2), (), 3, (0, 1, 2)),
+        ((4, 5), (0, 1), 4, (4, 5, 6, 7)),
+    ],
+)
+def test_a_job_grows_in_the_buddy_block_around_its_devices(
+    held: tuple[int, ...], others: tuple[int, ...], width: int, devices: tuple[int, ...]
+) -> None:
+    occupancy = Occupancy(Cluster.parse("1x8xA"), "A")
+    occupancy.take(1, held)
+    if others:
+        occupancy.take(2, others)
+    parts = occupancy.parts(1)
+    occupancy.release(1)
+    occupancy.assign(1, resized(occupancy, parts, width))
+    assert occupancy.devices(1) == devices
+
+
+@pytest.mark.parametrize(
+    ("count", "leaving"),
+    [(1, [4]), (2, [3]), (3, [2]), (4, [2, 4])],
+)
+def test_the_smallest_job_that_is_enough_makes_way_else_the_largest_first(count: int, leaving: list[int]) -> None:
+    occupancy = Occupancy(Cluster.parse("1x8xA"), "A")
+    for key, devices in ((1, (0, 1)), (2, (2, 3, 4)), (3, (5, 6)), (4, (7,))):
+        occupancy.take(key, devices)
+    assert _make_way(occupancy, 0, count, {2, 3, 4}) == leaving, "the first may not be moved"

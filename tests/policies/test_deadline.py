@@ -5,7 +5,20 @@ import math
 import numpy as np
 import pytest
 
-from penstock.core import Curve, Deadline, JobSubmitted, Overhead, Progress, Quote, Strictness, Tick, Verdict, Wake
+from penstock.core import (
+    Costs,
+    Curve,
+    Deadline,
+    JobSubmitted,
+    Overhead,
+    Progress,
+    Quote,
+    Span,
+    Strictness,
+    Tick,
+    Verdict,
+    Wake,
+)
 from penstock.policies import Standing, policy_named
 from penstock.scheduler import ExpectedCosts, JobState, Scheduler
 from penstock.scheduler.testing import CheckedWorld
@@ -126,6 +139,20 @@ def test_a_promise_keeps_the_worst_change_in_reserve(due: float, verdict: Verdic
         assert answer.finish_at == 105.0, "five seconds to start, and the work"
     else:
         assert answer.counter_offer == 115.0, "what would have been promised"
+
+
+@pytest.mark.parametrize(
+    ("due", "verdict", "end"),
+    [(69.0, Verdict.REFUSED, math.inf), (70.0, Verdict.PROMISED, 70.0), (100.0, Verdict.PROMISED, 70.0),
+     (200.0, Verdict.PROMISED, 190.0)],
+)  # fmt: skip
+def test_a_plan_that_begins_late_leaves_time_to_end(due: float, verdict: Verdict, end: float) -> None:
+    """Forty seconds on four devices, or eighty on two, and thirty between the last step and the end; a cheaper job has
+    no deadline."""
+    machine = scheduler("1x4", "deadline")
+    late = job("late", 160.0, costs=Costs(end=Span(30.0, 30.0)), goal=Deadline(due))
+    machine.handle(JobSubmitted(0.0, job("cheap", 40.0)), JobSubmitted(0.0, late))
+    assert (quote(machine, "late").verdict, quote(machine, "late").finish_at) == (verdict, end)
 
 
 def test_a_promise_counts_on_a_decision_every_slot() -> None:

@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from penstock.core import Deadline, Job, JobSubmitted, Verdict
 from penstock.policies import policy_named
 from penstock.policies.fair_order import FairOrder
+from penstock.policies.queue_head import Queue
 from penstock.scheduler.fairness import TenantFlows
 from tests.policies.views import Row, whole_view
 from tests.scheduler.build import job, scheduler
@@ -137,6 +139,9 @@ def test_why_says_how_the_tenant_was_treated() -> None:
     rich, poor = (policy_named("unified").explain(view, row) for row in (0, 1))
     assert "used 0.20 of what it deserved in the last day, so its jobs go first" in poor
     assert "used 1.80 of what it deserved" in rich
+    assert "deserved" not in policy_named("unified").explain(whole_view(Row(), Row(), now=500.0), 0), (
+        "of one tenant alone"
+    )
 
 
 def test_the_worst_class_is_of_jobs_that_would_end_with_the_least_of_what_they_deserved() -> None:
@@ -144,3 +149,28 @@ def test_the_worst_class_is_of_jobs_that_would_end_with_the_least_of_what_they_d
     classes = FairOrder(0.9, 900.0, 1e4, 5).job_classes(whole_view(*rows), np.array([100.0, 100.0, 50.0]))
     assert classes.argmin() == 0
     assert classes[1] <= classes[2]
+
+
+@pytest.mark.parametrize(
+    ("ran", "more", "leased"),
+    [
+        (0.0, {}, True), (99.0, {}, True), (100.0, {}, False), (105.0, {}, False), (106.0, {}, True),
+        (205.0, {}, False), (206.0, {}, True), (106.0, {"slot": 10.0}, False), (111.0, {"slot": 10.0}, True),
+        (100.0, {"suspensions": 1}, True), (200.0, {"suspensions": 1}, False), (206.0, {"suspensions": 1}, True),
+        (99.0, {"width": 0}, False), (99.0, {"waits": 1}, False), (99.0, {"waits": -1}, True),
+    ],
+)  # fmt: skip
+def test_a_job_competes_for_its_devices_for_a_twentieth_of_a_lease_at_each_end(
+    ran: float, more: dict[str, Any], leased: bool
+) -> None:
+    """A lease of 100 s; a job of another tenant waits, of the same priority or of one higher or lower."""
+    held = Row(width=more.get("width", 1), stint_since=1000.0 - ran, suspensions=more.get("suspensions", 0))
+    waits = Row(tenant="other", priority=more.get("waits", 0))
+    view = whole_view(held, waits, now=1000.0, slot=more.get("slot", 0.0))
+    assert FairOrder(0.9, 100.0, Queue(1e4)).leased(view).tolist() == [leased, False]
+
+
+def test_no_lease_holds_where_all_jobs_are_of_one_tenant_unless_classes_count() -> None:
+    view = whole_view(Row(width=1), Row(), now=1.0)
+    for classes, leased in ((0, False), (5, True)):
+        assert FairOrder(0.9, 100.0, Queue(1e4), classes).leased(view).tolist() == [leased, False]

@@ -39,6 +39,7 @@ class Row:
     attained: float = 0.0
     deserved: float = 0.0
     tenant: str = "default"
+    priority: int = 0
     stint_since: float = 0.0
     waited_before: float = 0.0
     waited_s: float = 0.0
@@ -61,6 +62,7 @@ class Row:
             at_least=self.at_least,
             at_most=self.at_most,
             tenant=self.tenant,
+            priority=self.priority,
         )
 
 

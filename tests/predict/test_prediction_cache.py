@@ -2,9 +2,10 @@
 
 import json
 import os
+import subprocess
 import threading
-import time
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from penstock.predict import PredictionCache, PredictionRequest
 from penstock.predict import prediction_cache as module
 from penstock.tools import UnixUser
+from tests.control.serving import until
 from tests.serve.other_users import USERS, needs_other_users, open_folder
 
 HOOK = "def penstock_model(batch): ...\n"
@@ -64,21 +66,27 @@ def test_what_a_child_does_not_answer_is_said_once(tmp_path: Path, body: str, sa
     assert cache.known("job", "nvidia.com/gpu") is None
 
 
-def test_a_child_that_is_not_done_in_time_is_ended_with_all_it_started(tmp_path: Path) -> None:
-    started = f"sleep 600 & echo $! > {tmp_path}/own.partial; mv {tmp_path}/own.partial {tmp_path}/own; wait"
-    cache, asked = PredictionCache(tmp_path / "cache", limit_s=2.0), request(tmp_path)
+def test_a_child_that_is_not_done_in_time_is_ended_with_all_it_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, communicate = tmp_path / "own", subprocess.Popen.communicate
+
+    def after_its_start(child: Any, *words: Any, **options: Any) -> Any:
+        until(own.exists, "what the child starts")
+        return communicate(child, *words, **options)
+
+    monkeypatch.setattr(subprocess.Popen, "communicate", after_its_start)
+    started = f"sleep 600 & echo $! > {own}.partial; mv {own}.partial {own}; wait"
+    cache, asked = PredictionCache(tmp_path / "cache", limit_s=0.1), request(tmp_path)
     reply = cache.ask(asked, python=interpreter(tmp_path, started))
-    assert "not done after 2 s" in reply.reason
+    assert "not done after 0.1 s" in reply.reason
     assert cache.ask(asked, python="unused") == reply
-    if (tmp_path / "own").exists():
-        assert until_gone(int((tmp_path / "own").read_text()))
+    until(lambda: gone(int(own.read_text())), "the end of what the child started")
 
 
-def until_gone(process: int) -> bool:
-    """Ended processes are gone when somebody has waited for them."""
-    while psutil.pid_exists(process) and psutil.Process(process).status() != psutil.STATUS_ZOMBIE:
-        time.sleep(0.01)
-    return True
+def gone(process: int) -> bool:
+    """An ended process is a zombie until its parent has waited for it."""
+    return not psutil.pid_exists(process) or psutil.Process(process).status() == psutil.STATUS_ZOMBIE
 
 
 def test_an_interpreter_that_is_not_there_is_said(tmp_path: Path) -> None:

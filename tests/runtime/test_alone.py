@@ -109,8 +109,11 @@ def test_data_that_cannot_be_indexed_is_refused(run: elastic.Run) -> None:
 def test_parts_must_have_a_state_and_a_name_of_their_own(run: elastic.Run) -> None:
     model = run.wrap(torch.nn.Linear(1, 1))
     run.attach(model=model)
-    with pytest.raises(InputError, match="has no state"):
-        run.attach(number=3)
+    saves = type("Saves", (), {"state_dict": dict})()
+    loads = type("Loads", (), {"load_state_dict": print})()
+    for stateless in (3, saves, loads):
+        with pytest.raises(InputError, match="has no state"):
+            run.attach(part=stateless)
     with pytest.raises(InputError, match="two parts are called 'model'"):
         run.wrap(torch.nn.Linear(1, 1))
     with pytest.raises(InputError, match="wrapped already"):

@@ -11,7 +11,7 @@ import torch
 from penstock.core import AgentAddress
 from penstock.runtime.agent import network
 from penstock.runtime.agent.network import choose_interface, interface_towards
-from penstock.runtime.world import accelerators
+from penstock.runtime.world import accelerators, group
 
 
 @pytest.mark.parametrize("address", ["unix:/run/a.sock", "tcp://127.0.0.1:80", "tcp://localhost:80", "tcp://[::1]:80"])
@@ -54,4 +54,18 @@ def test_npus_speak_hccl_where_their_package_is(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setitem(sys.modules, "torch_npu", package)
     monkeypatch.setattr(torch, "npu", npu, raising=False)
     assert accelerators.collective_backend(False) == "cpu:gloo,npu:hccl"
+    with monkeypatch.context() as without:
+        without.setattr(npu, "is_available", lambda: False)
+        assert accelerators.accelerator() == "cpu", "the package is there, and no device"
     assert accelerators.collective_backend(True) == "gloo"
+
+
+@pytest.mark.parametrize(("size", "told"), [(1, []), (2, [("over", "1")])])
+def test_who_declines_a_world_tells_those_who_wait_in_it(
+    size: int, told: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[object] = []
+    store = types.SimpleNamespace(set=lambda _, word: said.append(("over", word)))
+    monkeypatch.setattr(group, "_store", lambda *_: store)
+    group.decline(types.SimpleNamespace(size=size), None)  # type: ignore[arg-type]
+    assert said == told, "nobody else waits in a world of one"

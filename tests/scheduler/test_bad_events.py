@@ -5,11 +5,13 @@ import math
 import pytest
 
 from penstock.core import (
+    Amendment,
     Curve,
     CurveChanged,
     Event,
     EventError,
     Grant,
+    JobAmended,
     JobCancelled,
     JobFinished,
     JobSubmitted,
@@ -55,6 +57,8 @@ def picture(machine: Scheduler) -> tuple[object, ...]:
         (Progress(30.0, "nobody", 1.0), "no job 'nobody' is known here"),
         (CurveChanged(30.0, "nobody", Curve.from_table({1: 1.0})), "no job 'nobody' is known here"),
         (WorkerFailed(30.0, "nobody"), "no job 'nobody' is known here"),
+        (JobAmended(30.0, "runs", Amendment(at_least=3, at_most=2)), "job 'runs' cannot be changed so: "),
+        (JobAmended(30.0, "waits", Amendment(at_least=0)), "job 'waits' cannot be changed so: "),
         (JobFinished(30.0, "done"), "job 'done' is already finished"),
         (JobCancelled(30.0, "cancelled"), "job 'cancelled' is already cancelled"),
         (Progress(30.0, "done", 1.0), "job 'done' is already finished"),

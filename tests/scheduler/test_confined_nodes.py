@@ -1,7 +1,9 @@
 """Jobs that run on certain nodes only: under every policy and placement they hold devices of no other."""
 
+import math
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -25,11 +27,14 @@ from penstock.core import (
     Tick,
     Verdict,
 )
-from penstock.placement import PLACEMENTS, placement_named
-from penstock.policies import POLICIES, policy_named
+from penstock.placement import PLACEMENTS, Crowd, placement_named
+from penstock.policies import POLICIES, Assignment, Standing, policy_named
 from penstock.scheduler import ExpectedCosts, JobState, Scheduler
+from penstock.scheduler.leaving import Leaving
+from penstock.scheduler.node_seats import NodeSeats
 from penstock.scheduler.testing import CheckedWorld
 from penstock.scheduler.testing.strategies import clusters, jobs, scripts
+from tests.policies.views import Row, whole_view
 from tests.scheduler.build import job, kinds
 
 KEEPING = ("edf-admission", "elasticflow", "chronus", "deadline", "unified")
@@ -181,6 +186,28 @@ def test_a_promise_counts_on_the_devices_of_its_nodes_alone(policy: str) -> None
     assert len(scheduler.devices_of("fits")) == 2, "the fewest that are enough"
     submit(scheduler, 0.0, "too much", iterations=400.0, requested=4, goal=Deadline(60.0), nodes=only("b"))
     assert promise(scheduler, "too much") is Verdict.REFUSED, "12 devices would do it, 4 do not"
+
+
+@pytest.mark.parametrize("policy", AT_ONCE)
+@pytest.mark.parametrize(("due", "verdict"), [(109.0, Verdict.DEFERRED), (110.0, Verdict.PROMISED)])
+def test_a_promise_in_place_keeps_the_worst_change_in_reserve(policy: str, due: float, verdict: Verdict) -> None:
+    scheduler = machine(policy, costs=ExpectedCosts(Overhead(worst_s=10.0)))
+    long = {"requested": 2, "at_least": 2, "at_most": 2, "goal": Deadline(600.0)}
+    submit(scheduler, 0.0, "long", iterations=1000.0, nodes=only("a"), **long)
+    submit(scheduler, 0.0, "asks", iterations=200.0, requested=4, goal=Deadline(due), nodes=only("a"))
+    assert promise(scheduler, "long") is Verdict.PROMISED
+    assert promise(scheduler, "asks") is verdict, "two devices of its node are left, and do it in 100 s"
+
+
+def test_of_a_crowd_those_without_a_promise_are_asked_again() -> None:
+    standing = (Standing.PROMISED, Standing.DEFERRED, Standing.PROMISED, Standing.DEFERRED)
+    view = whole_view(*(Row(standing=each) for each in standing))
+    decided = Assignment(view.bound, np.array([2, 1, 1, 4]), (math.inf,))
+    holdings = machine()._state.holdings
+    seats = NodeSeats(holdings, Leaving(holdings, 0.0, ()))
+    for keys, rows, room in (((0, 1, 3), [1, 3], 2), ((0, 2), [0, 2], 4), ((1, 3), [1, 3], 4), ((0, 2, 1), [1], 1)):
+        again = seats._asked_again(view, decided, Crowd(keys, 4), 0)
+        assert (again.rows.tolist(), again.kind, again.room) == (rows, 0, room)
 
 
 @pytest.mark.parametrize("policy", AT_ONCE)

@@ -1,6 +1,7 @@
 """Decide and apply, apart: whoever reads events and decisions has the state of whoever decided, bit for bit."""
 
 import json
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from penstock.core import (
     FREE,
     Cluster,
+    Costs,
     Deadline,
     Decision,
     Event,
@@ -21,13 +23,17 @@ from penstock.core import (
     JobSubmitted,
     NodeLost,
     Overhead,
+    Quote,
+    Span,
     Tick,
+    Verdict,
     Wake,
     build,
     plain,
 )
 from penstock.policies import POLICIES, Allocation, KindPolicy, KindView, policy_named
 from penstock.scheduler import ExpectedCosts, Scheduler
+from penstock.scheduler.deciding import _kept_on
 from penstock.scheduler.testing import clusters, scripts
 from tests.scheduler.build import job, scheduler
 from tests.tools.examples import examples
@@ -193,6 +199,20 @@ class Failing(KindPolicy):
         return Allocation(view.requested.copy())
 
 
+@pytest.mark.parametrize(("at", "due"), [(4.0, math.inf), (5.0, math.inf), (5.5, 5.5)])
+def test_a_policy_is_woken_later_and_never_at_the_same_moment_again(at: float, due: float) -> None:
+    class Restless(KindPolicy):
+        name = "restless"
+        summary = "wants to decide again"
+
+        def allocate(self, view: KindView) -> Allocation:
+            return Allocation(view.requested.copy(), wake_at=at)
+
+    machine = Scheduler(Cluster.parse("1x4"), Restless())
+    machine.handle(JobSubmitted(5.0, job("a")))
+    assert machine.due_at == due
+
+
 def test_a_policy_that_fails_leaves_the_state_as_it_was() -> None:
     policy = Failing()
     machine = Scheduler(Cluster.parse("1x4"), policy)
@@ -273,6 +293,16 @@ def test_reading_a_lot_alters_no_number() -> None:
     assert curious.to_data() == quiet.to_data()
 
 
+def test_the_backlog_counts_a_start_for_jobs_that_wait_and_what_is_left_of_one_for_those_that_run() -> None:
+    machine = scheduler("1x1", "fifo")
+    costs = Costs(start=Span(30.0, 30.0))
+    for name, iterations in (("runs", 100.0), ("waits", 90.0)):
+        machine.handle(JobSubmitted(0.0, job(name, iterations, costs=costs, at_most=1)))
+    machine.apply(Tick(50.0))
+    [found] = machine.backlog().values()
+    assert {name: seconds for name, seconds, _ in found} == {"runs": 80.0, "waits": 120.0}
+
+
 def test_data_of_another_version_is_refused() -> None:
     from penstock.core import CodecError
 
@@ -288,3 +318,14 @@ def test_a_state_with_instructions_that_nobody_has_read_is_not_written() -> None
     machine.apply(NodeLost(1.0, "node-0"))
     with pytest.raises(EventError, match="1 instructions wait to be collected"):
         machine.to_data()
+
+
+@pytest.mark.parametrize("verdict", list(Verdict))
+def test_only_a_refusal_of_a_job_that_was_taken_in_before_becomes_best_effort(verdict: Verdict) -> None:
+    answer = Quote(job_id="a", verdict=verdict, reason="too late", counter_offer=90.0)
+    kept = _kept_on(answer)
+    if verdict is not Verdict.REFUSED:
+        assert kept is answer
+        return
+    assert (kept.verdict, kept.counter_offer) == (Verdict.BEST_EFFORT, 90.0)
+    assert "cannot be promised: too late; it runs when it can" in kept.reason

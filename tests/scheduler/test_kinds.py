@@ -2,8 +2,9 @@
 
 import pytest
 
-from penstock.core import Curve, Decline, Job, JobSubmitted, Quote, Scaling, Verdict
-from penstock.scheduler import JobState
+from penstock.core import Curve, Decline, Job, JobFinished, JobSubmitted, Overhead, Progress, Quote, Scaling, Verdict
+from penstock.policies.deadline.idle import WORTH_A_MOVE
+from penstock.scheduler import ExpectedCosts, JobState
 from tests.scheduler.build import grants, job, scheduler
 
 FASTER_ON_B = Curve((("A", Scaling(counts=(1, 2), rates=(1.0, 2.0))), ("B", Scaling(counts=(1, 2), rates=(3.0, 5.0)))))
@@ -62,3 +63,32 @@ def test_a_curve_that_begins_beyond_the_cluster_is_refused_with_where_it_begins(
     reason = the_refusal_of("1x4", job("a", curve=Curve.from_table({8: 5.0}))).reason
     assert "at least 8 of" in reason, "that is what it needs, whatever its lower bound says"
     assert "*" not in reason, "a person does not know what kind * is"
+
+
+@pytest.mark.parametrize(
+    ("rate", "left", "device"),
+    [(2.0, 20.0, 0), (2.0, 21.0, 1), (WORTH_A_MOVE, 1e3, 0), (WORTH_A_MOVE + 0.01, 1e3, 1), (0.5, 1e3, 0)],
+)
+def test_a_job_moves_to_a_faster_kind_when_that_earns_back_the_pause(rate: float, left: float, device: int) -> None:
+    """A pause of ten seconds, and one iteration per second where it runs."""
+    curve = Curve((("A", Scaling(counts=(1,), rates=(1.0,))), ("B", Scaling(counts=(1,), rates=(rate,)))))
+    machine = scheduler("1x1xA+1x1xB", "deadline", costs=ExpectedCosts(Overhead(change_s=10.0)))
+    machine.handle(JobSubmitted(0.0, job("there", kinds=("B",))), JobSubmitted(0.0, job("here", 1e4, curve=curve)))
+    machine.handle(Progress(100.0, "here", left))
+    assert machine.devices_of("here") == (0,)
+    machine.handle(JobFinished(100.0, "there"))
+    assert machine.devices_of("here") == (device,)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "requested"),
+    [({"requested": 2}, 2), ({"requested": 8}, 4), ({"requested": 4, "at_most": 2}, 2),
+     ({"requested": 4, "at_most": 8}, 4), ({"requested": 2, "at_least": 2, "at_most": 2}, 2)],
+)  # fmt: skip
+def test_a_request_is_kept_within_the_bounds_of_the_job_and_the_devices_there_are(
+    wanted: dict[str, int], requested: int
+) -> None:
+    machine = scheduler("1x4")
+    machine.handle(JobSubmitted(0.0, job("a", **wanted)))
+    options = machine._state.holdings.table.options[0]
+    assert (options.requested[0], options.requested_rate[0]) == (requested, float(requested))

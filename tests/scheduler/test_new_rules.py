@@ -1,5 +1,6 @@
 """Another policy, slot or overhead: jobs and devices stay, promises are kept or withdrawn in plain words."""
 
+import numpy as np
 import pytest
 
 from penstock.core import Deadline, EventError, JobFinished, JobSubmitted, Overhead, Tick, Verdict, Withdraw
@@ -80,6 +81,17 @@ def test_jobs_and_devices_stay() -> None:
     assert {name: (machine.state_of(name), machine.devices_of(name)) for name in machine.active()} == before
     assert machine.slot == 30.0
     assert machine.state_of("a") is JobState.RUNNING
+
+
+@pytest.mark.parametrize(("after", "kept"), [("elasticflow", True), ("fifo", False)])
+def test_plans_outlast_the_rules_that_made_them_only_where_promises_do(after: str, kept: bool) -> None:
+    machine = promising("deadline")
+    table = machine._state.holdings.table
+    table.plan_at[:] = 5.0
+    machine.reconfigure(20.0, policy_named(after))
+    promised = [machine.quote_of(name).verdict is Verdict.PROMISED for name in (each.id for each in table.jobs)]  # type: ignore[union-attr]
+    assert [bool(np.isfinite(table.plan_at[row]).all()) for row in range(len(promised))] == promised
+    assert any(promised) is kept
 
 
 def test_rules_do_not_change_in_the_past() -> None:

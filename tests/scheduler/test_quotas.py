@@ -72,6 +72,15 @@ def test_an_elastic_job_grows_to_the_limit_of_its_tenant_and_no_further() -> Non
     assert _held(machine) == {"vision": 4}
 
 
+def test_promised_devices_count_for_what_is_left_of_a_limit() -> None:
+    machine = scheduler("1x8", "deadline")
+    _set(machine, Tenant(name="vision", limit=4))
+    _submit(machine, "vision", 1, at_least=2, requested=2, at_most=2, goal=Deadline(1e6))
+    assert machine.quote_of("vision-0").verdict is Verdict.PROMISED  # type: ignore[union-attr]
+    _submit(machine, "vision", 1, at_most=4)
+    assert [len(machine.devices_of(name)) for name in machine.active()] == [2, 2]
+
+
 def test_devices_that_are_not_lent_stay_idle() -> None:
     machine = scheduler("1x8", "fifo")
     _set(machine, Tenant(name="vision", quota=4, lending=False))
@@ -112,6 +121,16 @@ def test_the_limit_of_a_group_is_that_of_its_members_together() -> None:
     assert _held(machine)["vision"] == 5
     _submit(machine, "nlp", 4, at=1.0)
     assert _held(machine) == {"research": 0, "vision": 3, "nlp": 2}
+
+
+def test_a_member_gets_its_quota_also_when_its_group_is_short_too() -> None:
+    machine = scheduler("1x6", "fifo")
+    _set(machine, Tenant(name="research", quota=3, limit=4), Tenant(name="vision", group="research", quota=2))
+    _set(machine, Tenant(name="nlp", group="research", quota=1), Tenant(name="sales"))
+    widths = {"nlp": 2, "sales": 3, "vision": 2}
+    machine.handle(*(JobSubmitted(0.0, job(f"{name}-0", requested=n, tenant=name)) for name, n in widths.items()))
+    machine.validate()
+    assert _held(machine) == {"research": 0, "vision": 2, "nlp": 2, "sales": 0}
 
 
 def test_a_group_s_share_is_divided_among_its_members() -> None:

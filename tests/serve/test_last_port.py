@@ -1,5 +1,6 @@
 """A server that may take any port takes the one it had, so that open pages find it again."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ def listened(data: Path, port: int = 0) -> int:
     place.prepare()
     with _listening(load_config({"data_dir": data, "port": port}), place) as listener:
         taken: int = listener.getsockname()[1]
-        place.publish(Address(pid=1, host="127.0.0.1", port=taken, started_at=0.0))
+        place.publish(Address(pid=os.getpid(), host="127.0.0.1", port=taken, started_at=0.0))
     return taken
 
 

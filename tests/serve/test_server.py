@@ -147,7 +147,11 @@ def test_a_server_on_its_way_out_is_succeeded(data_dir: Path) -> None:
 def test_the_address_of_a_killed_server_is_not_taken_for_its_successors(data_dir: Path) -> None:
     place = DataDir(data_dir)
     place.prepare()
-    (data_dir / "server.json").write_text(json.dumps({"pid": 1, "host": "127.0.0.1", "port": 9, "started_at": 0.0}))
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    (data_dir / "server.json").write_text(
+        json.dumps({"pid": ended.pid, "host": "127.0.0.1", "port": 9, "started_at": 0.0})
+    )
     with place.held():
         assert place.address() is None
 

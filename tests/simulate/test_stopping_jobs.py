@@ -5,6 +5,7 @@ import pytest
 from penstock.core import Cluster, Curve, Deadline, InputError, Job, Work
 from penstock.policies import policy_named
 from penstock.simulate import Result, StopKnowledge, StoppingJobs, simulate
+from penstock.simulate.learning_curves import _SHAPES, CurveFamily
 
 ONE = Curve.from_table({1: 1.0})
 
@@ -54,3 +55,12 @@ def test_the_others_are_as_they_were() -> None:
     assert StoppingJobs(share=1.0).believed(jobs[1]) == jobs[1]
     with pytest.raises(InputError, match="0% to 100%"):
         StoppingJobs(share=1.5)
+
+
+@pytest.mark.parametrize("family", sorted(set(_SHAPES) - {CurveFamily.STEPPED}))
+def test_a_curve_at_half_the_pace_takes_twice_as_long(family: CurveFamily) -> None:
+    shape = _SHAPES[family]
+    for time in (0.0, 0.3, 1.0, 4.0):
+        assert shape(2.0 * time, 2.0, 0.6) == pytest.approx(shape(time, 1.0, 0.6))
+    assert shape(0.0, 1.0, 0.6) == pytest.approx(1.0)
+    assert shape(0.5, 1.0, 0.6) < 1.0

@@ -6,6 +6,7 @@ import pytest
 
 from penstock.core import InputError
 from penstock.spec import from_flags, load_job_file, read_batch_script
+from penstock.spec.host_lists import MOST_HOSTS, expand_hosts
 
 SCRIPT = """#!/bin/bash
 #SBATCH --job-name=bert.large --nodes=2
@@ -93,3 +94,9 @@ def test_what_cannot_be_read_is_refused(tmp_path: Path) -> None:
         read_batch_script(written(tmp_path, "#SBATCH --nodes=many\npython train.py\n"))
     with pytest.raises(InputError, match="KEY: VALUE"):
         read_batch_script(written(tmp_path, "#PENSTOCK work\npython train.py\n"))
+
+
+def test_an_expression_names_at_most_so_many_hosts() -> None:
+    assert len(expand_hosts(f"n[1-{MOST_HOSTS - 1}],login")) == MOST_HOSTS
+    with pytest.raises(InputError, match=f"more than {MOST_HOSTS} hosts"):
+        expand_hosts(f"n[1-{MOST_HOSTS}],login")

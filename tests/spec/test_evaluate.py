@@ -142,3 +142,10 @@ def test_the_job_files_of_the_guide_are_job_files() -> None:
     assert len(blocks) == 2
     for block in blocks:
         assert parse_job(parse_yaml(block, "the guide").values).evaluate is not None
+
+
+@pytest.mark.parametrize(
+    ("given", "by_shard"), [({}, False), ({"metric_per": "set"}, False), ({"metric_per": "shard"}, True)]
+)
+def test_a_metric_step_is_for_a_data_set_unless_it_is_for_each_shard(given: dict[str, str], by_shard: bool) -> None:
+    assert evaluating({"script": "e.py", "sets": ["a"], "metric": "m", **given}).evaluate.metric_by_shard is by_shard

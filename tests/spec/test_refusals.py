@@ -106,6 +106,10 @@ def refusal(text: str, folder: Path, name: str = "job.yaml") -> str:
         ("command: x\nwork: 5\ngoal: {best_effort: true, then: {8h: 50%}}\n", "later values without a deadline"),
         ("command: x\nwork: 5\nbest_effort: maybe\n", "best_effort: 'maybe' is neither true nor false"),
         ("command: x\nwork: 5\nafter: [a, b c]\n", "line 3: after: 'b c' is not a job. Allowed: ids or names of jobs"),
+        (
+            f"command: x\nwork: 5\nafter: {[f'j{each}' for each in range(101)]}\n",
+            "101 jobs to wait for. Allowed: at most 100",
+        ),
         ("command: x\nwork: 5\nafter_any: true\n", "line 3: after_any: after_any without after."),
         ("command: x\nwork: 5\npriority: 101\n", "line 3: priority: 101 is not a priority. Allowed: 0 (least) to 100"),
         ("command: x\nwork: 5\nname: my job\n", "line 3: name: 'my job' is not a name"),
@@ -126,6 +130,7 @@ def refusal(text: str, folder: Path, name: str = "job.yaml") -> str:
         ("command: x\nargs: [a]\nwork: 5\n", "line 2: args: args without a script"),
         ("command: ''\nwork: 5\n", "line 1: command: '' is not usable text"),
         ("command: []\nwork: 5\n", "line 1: command: an empty command"),
+        ('command: [" ", x]\nwork: 5\n', "line 1: command: an empty command"),
         ("command: python 'x\nwork: 5\n", 'line 1: command: the command "python \'x" has an open quote'),
         ("command: {a: 1}\nwork: 5\n", "line 1: command: {'a': '1'} is not a command"),
         ("script: nowhere.py\nwork: 5\n", "line 1: script: there is no file nowhere.py"),

@@ -5,7 +5,7 @@ import pytest
 from penstock.control import SESSION_LIFETIME_S
 from penstock.control.state.store import Role
 from penstock.web.session import SignInLinks, inside
-from tests.control.build import Platform
+from tests.control.build import ADMIN, Platform
 
 
 def test_a_cookie_stands_for_its_session_until_that_ends(world: Platform) -> None:
@@ -81,3 +81,13 @@ def test_nobody_is_sent_elsewhere_after_signing_in(target: str | None) -> None:
 
 def test_the_page_one_came_for_is_kept() -> None:
     assert inside("/ui/jobs/j-1") == "/ui/jobs/j-1"
+
+
+def test_the_audit_log_has_every_sign_in_and_every_refused_one(world: Platform) -> None:
+    _, ada = world.journal.store.tokens.create(name="ada", role=Role.USER, tenant="blue", now=1.0)
+    world.platform.credentials.sign_in(ada, "10.0.0.1")
+    world.platform.credentials.refuse("eve", "10.0.0.2")
+    entries = world.platform.administration.audit(ADMIN, before=None, limit=10, action="sign in").entries
+    assert [(each.actor, each.address, each.result) for each in entries] == [
+        ("eve", "10.0.0.2", "unauthorized"), ("ada", "10.0.0.1", "done"),
+    ]  # fmt: skip

@@ -6,8 +6,9 @@ import pytest
 
 from penstock.control.future.whatif import WhatIfStudies, study_database
 from penstock.control.reports.whatif import whatif_page, whatif_rows, whatif_sentences
-from penstock.core import InputError
+from penstock.core import Cluster, InputError
 from penstock.simulate import Scenario, what_if
+from penstock.simulate.whatif.scenario import resized
 from penstock.wire import TooManyError, WhatIfRequest
 from tests.whatif.build import LivedThrough, drawn_jobs, simulated_past
 
@@ -60,3 +61,11 @@ def test_one_study_at_a_time_and_no_code_of_somebodys_own(lived: LivedThrough) -
         studies.study(WhatIfRequest(policies=["mine.py:Mine"]), lived.now)
     with studies._busy, pytest.raises(TooManyError, match="another study"):
         studies.study(WhatIfRequest(policies=["fifo"]), lived.now)
+
+
+@pytest.mark.parametrize(
+    ("devices", "counts"),
+    [("+12", [8, 8, 8, 4]), ("-1", [8, 7]), ("-8", [8]), ("16", [8, 8]), ("12", [8, 4]), ("1", [1]), ("17", [8, 8, 1])],
+)
+def test_a_cluster_grows_by_nodes_like_its_own_and_shrinks_from_the_last(devices: str, counts: list[int]) -> None:
+    assert [node.device_count for node in resized(Cluster.parse("2x8"), devices).nodes] == counts

@@ -11,6 +11,7 @@ from torch import nn
 
 from penstock.core import InputError
 from penstock.predict.capture import Capture, Setup, TrainingPhase, capture
+from penstock.predict.capture.unknown_values import Origin, _compared
 from penstock.predict.kernels import ImageLayout, KernelCall, Precision
 from penstock.predict.zoo import network_named
 
@@ -259,3 +260,13 @@ def test_gradients_lie_as_devices_lay_them_out() -> None:
     seen = capture(network_named("mobilenet-v2").hook, 2, Setup(layout=ImageLayout.CHANNELS_LAST))
     layouts = {call.layout for call in _calls(seen, "norm_bwd") if call.dims[0] == 1280}
     assert layouts == {ImageLayout.CHANNELS_FIRST}
+
+
+@pytest.mark.parametrize(
+    ("name", "bound", "density"),
+    [("lt", 3, 0.3), ("le", 3, 0.3), ("gt", 3, 0.7), ("ge", 3, 0.7), ("lt", -1, 0.0), ("gt", 11, 0.0), ("lt", 11, 1.0)],
+)
+def test_how_many_classes_lie_below_a_bound(name: str, bound: int, density: float) -> None:
+    found = _compared(name, (None, bound), [Origin(classes=10)])
+    assert found is not None
+    assert found.density == pytest.approx(density)

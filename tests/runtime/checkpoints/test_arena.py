@@ -2,6 +2,8 @@
 
 import threading
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -95,3 +97,22 @@ def test_refusals_say_what_to_do(tmp_path: Path) -> None:
         Checkpoints(tmp_path, arena_bytes=0)
     with pytest.raises(InputError, match="Enlarge it"):
         check_room(tmp_path, 1 << 60)
+
+
+@pytest.mark.parametrize(
+    ("peers", "is_free", "kept", "room"),
+    [
+        (True, False, False, True), (False, False, True, False), (None, False, True, False), (False, True, True, True),
+        (False, True, False, False), (None, True, None, True),
+    ],
+)  # fmt: skip
+def test_a_snapshot_may_begin_where_it_needs_to_wait_for_no_other(
+    peers: bool | None, is_free: bool, kept: bool | None, room: bool
+) -> None:
+    """With peers the optimizer waits anyway; else for host memory, and for the copy before, if there is one."""
+    copying = None if kept is None else SimpleNamespace(kept=SimpleNamespace(done=lambda: kept))
+    checkpoints: Any = SimpleNamespace(
+        memory=None if peers is None else SimpleNamespace(has_peers=peers), _copying=copying,
+        _arena=SimpleNamespace(has_room=is_free),
+    )  # fmt: skip
+    assert Checkpoints.has_room.fget(checkpoints) is room  # type: ignore[attr-defined]

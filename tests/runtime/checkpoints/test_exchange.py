@@ -188,3 +188,19 @@ def test_refusals_change_nothing(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"no model\.safetensors"):
         import_weights(other, tmp_path / "saved")
     assert all(torch.equal(tensor, before[name]) for name, tensor in other.state_dict().items())
+
+
+def test_published_weights_are_taken_whole_or_not_at_all(tmp_path: Path) -> None:
+    model, tied = nn.Linear(3, 4), holder(first=nn.Linear(2, 2, bias=False), last=nn.Linear(2, 2, bias=False))
+    tied.get_submodule("last").weight = tied.get_submodule("first").weight
+    weights = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    for missing in weights:
+        with torch.no_grad():
+            model.weight.zero_()
+        write_safetensors(tmp_path / "model.safetensors", {k: v for k, v in weights.items() if k != missing}, {})
+        with pytest.raises(InputError, match=f"without the weight '{missing}'"):
+            import_weights(model, tmp_path)
+        assert not model.weight.any(), "nothing is changed"
+    write_safetensors(tmp_path / "model.safetensors", {"first.weight": torch.eye(2)}, {})
+    import_weights(tied, tmp_path)
+    assert torch.equal(tied.get_parameter("last.weight"), torch.eye(2)), "one tensor is enough for tied weights"

@@ -144,8 +144,11 @@ def test_bad_questions_get_an_answer(place: Path, tmp_path: Path) -> None:
         TokenDataset(place, pack="tight")
     with pytest.raises(InputError, match="more than the 100000 of a sample"):
         TokenDataset(place, sequence=100_000)
-    with pytest.raises(IndexError):
-        TokenDataset(place, sequence=64)[10**6]
+    data = TokenDataset(place, sequence=64)
+    for outside in (len(data), -len(data) - 1):
+        with pytest.raises(IndexError):
+            data[outside]
+    assert np.array_equal(data[-len(data)].tokens, data[0].tokens)
 
 
 def damaged_set(place: Path, count: int, blocks: tuple[int, ...]) -> Documents:

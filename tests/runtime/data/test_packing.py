@@ -83,6 +83,8 @@ def test_a_tokenizer_file_is_used_and_named(tmp_path: Path) -> None:
     assert open_tokens(tmp_path / "bare").manifest.tokens == 4
     with pytest.raises(InputError, match="no token '<end>'"):
         pack([source], tmp_path / "never", tokenizer=str(tmp_path / "tok.json"), end="<end>")
+    with pytest.raises(InputError, match="a vocabulary with the tokenizer bytes"):
+        pack([source], tmp_path / "never", vocabulary=300)
     with pytest.raises(InputError, match="is no tokenizer"):
         pack([source], tmp_path / "never", tokenizer=str(source))
     with pytest.raises(InputError, match="no tokenizer at"):

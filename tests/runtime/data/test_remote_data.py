@@ -1,5 +1,6 @@
 """Data in a bucket is packed and read as in a directory, block by block, and kept on the machine within a budget."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -168,3 +169,12 @@ except ImportError as problem:
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert "penstock.data.TokenLoader needs torch" in done.stdout
+
+
+def test_what_a_copy_takes_is_counted_in_blocks(tmp_path: Path) -> None:
+    (tmp_path / "full").write_bytes(os.urandom(1 << 20))
+    with (tmp_path / "hole").open("wb") as file:
+        file.truncate(1 << 20)
+    full, hole = (places._room(tmp_path / name) for name in ("full", "hole"))
+    assert 1 << 20 <= full < 2 << 20
+    assert hole < 1 << 20

@@ -194,3 +194,11 @@ def test_a_place_that_is_no_directory_is_refused_and_one_made_in_vain_goes(tmp_p
     with pytest.raises(InputError, match="no tokens were given"), TokenWriter(tmp_path / "set", vocabulary=9):
         pass
     assert not (tmp_path / "set").exists()
+
+
+@pytest.mark.parametrize("length", [0, 1, 8, 20])
+def test_a_file_that_is_too_short_for_an_index_is_damaged(tmp_path: Path, length: int) -> None:
+    content = index_bytes(np.array([0, 5], dtype=np.int64), np.arange(1, dtype=np.uint32), 4)
+    (tmp_path / "one.idx").write_bytes(content[:length])
+    with pytest.raises(DamagedShardError, match="too short"):
+        read_index(tmp_path / "one.idx")

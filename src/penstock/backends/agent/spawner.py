@@ -319,8 +319,8 @@ class Spawner:
             self._execute(process)
 
     def _forked(self, process: Process | None, pid: int) -> None:
-        if processes.is_known(pid) and not processes.is_child_of(pid, os.getpid()):
-            return  # the zygote is the job's own process: what it says may be made up, and pids are ours to kill
+        if pid < 1 or (processes.is_known(pid) and not processes.is_child_of(pid, os.getpid())):
+            return  # the zygote is the job's own process: it may name a stranger, or a group or all processes (0, -1)
         if process is None:
             processes.kill_tree(pid)  # it was not wanted any more
             return

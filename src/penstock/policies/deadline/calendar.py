@@ -120,9 +120,11 @@ def later_start(
 ) -> tuple[float, float]:  # fmt: skip
     """The latest time, in whole slots, from which level ``cap`` still finishes by ``limit``, and when it does then.
 
-    (now, inf) if it cannot wait at all. Devices that are held go back until then.
+    (now, inf) if it cannot wait at all, or has no limit. Devices that are held go back until then.
     """
     now, step = times[0], max(slot, SHORTEST_STEP_S)
+    if limit == np.inf:
+        return now, np.inf
     later, free_later = np.empty(count + 2), np.empty(count + 2, dtype=np.int64)
     early, late = 0, int(max(limit - now - remaining / rates[cap], 0.0) / step)
     found, end = now, np.inf
