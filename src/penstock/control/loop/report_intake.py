@@ -101,7 +101,7 @@ class ReportIntake:
 
     def decide(self, report: Report, diagnosis: Diagnosis | None) -> None:
         """Take in what follows from a failure that was reported before, now that its cause is known or will not be."""
-        self._record([report], diagnosis)
+        self._record([report], diagnosis, heard_before=True)
 
     def heard_out(self, status: RunStatus) -> bool:
         """Whether everything a run told is known."""
@@ -172,7 +172,7 @@ class ReportIntake:
         self._read_to[report.run_id] = report.seq
         return []
 
-    def _record(self, reports: list[Report], diagnosis: Diagnosis | None = None) -> None:
+    def _record(self, reports: list[Report], diagnosis: Diagnosis | None = None, *, heard_before: bool = False) -> None:
         spent = {report.run_id: self._spent(report) for report in reports}
         watch = self._evaluations
         news = {} if watch is None else {report.run_id: watch.news(report) for report in reports}
@@ -186,7 +186,7 @@ class ReportIntake:
                 heard = self._report_reader.entries(
                     self._with_step(report), record, state, self._journal.now(), diagnosis
                 )
-                if heard and report.seq > self._read_to.get(report.run_id, 0):
+                if heard and not heard_before:
                     cursors.append(Cursor(report.run_id, record.id, report.seq))
                 if any(isinstance(entry, FailureReported) for entry in heard):
                     entries += heard
