@@ -16,6 +16,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -89,8 +90,11 @@ def _stopped(most: str) -> Diagnosis:
     return Diagnosis(cause=f"the diagnosis took more than its {most} and was stopped", fix=_INSTEAD)
 
 
+_shipped = cache(Doctor.shipped)
+
+
 def _doctor(data_dir: str | None) -> Doctor:
-    shipped = Doctor.shipped()
+    shipped = _shipped()
     try:
         return shipped if data_dir is None else Doctor(catalogue_with(Path(data_dir)))
     except InputError as error:
