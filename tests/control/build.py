@@ -15,6 +15,7 @@ from penstock.control.loop.job_reader import JobDraft
 from penstock.control.loop.learning import Learned
 from penstock.control.loop.preparation import Preparer
 from penstock.control.loop.reconciler import Reconciler
+from penstock.control.loop.run_diagnosis import RunDiagnoser
 from penstock.control.observe.device_readings import DeviceReadings
 from penstock.control.observe.metrics import Metrics
 from penstock.control.platform.commands import Commands
@@ -42,6 +43,7 @@ from penstock.core import (
     Work,
     build,
 )
+from penstock.diagnose import examined
 from penstock.wire import JobPhase
 from tests.control.fake_backend import FakeBackend
 
@@ -169,6 +171,8 @@ class Platform:
     metrics: Metrics = field(init=False)
     readings: DeviceReadings = field(init=False)
     drafts: StandInDrafts = field(default_factory=StandInDrafts)
+    diagnoses: list[Callable[[], None]] | None = None
+    """Diagnoses that have begun and wait for the test to make them; without a list each is made at once."""
     preparations: list[Callable[[], None]] = field(default_factory=list)
     """What has begun to be prepared and is not done before :meth:`prepare` does it."""
 
@@ -183,6 +187,7 @@ class Platform:
         self.journal.store.close()
         self.backend.crash_before = self.backend.crash_after = ""
         self.preparations = []
+        self.diagnoses = None if self.diagnoses is None else []
         self._start()
 
     def _start(self) -> None:
@@ -193,6 +198,7 @@ class Platform:
             self.journal, self.backend, StandInLearner(), preparer=preparer,
             forecasts=self.forecasts if self.foreseeing else None, launch_grace_s=5.0, nodes_every_s=1.0,
             patience_s=20.0, concurrency=0, evaluations=self.drafts,
+            diagnoser=RunDiagnoser(self.backend, examine=examined), start_diagnosis=self._diagnose,
         )  # fmt: skip
         self.reconciler.begin(Configured(at=0.0, nodes=self.backend.nodes(), policy=self.policy))
         self.commands = Commands(self.journal, StandInReader(self.files_at), self.forecasts)
@@ -207,6 +213,12 @@ class Platform:
 
     def submit(self, who: Principal = ADMIN, **spec: Any) -> str:
         return self.commands.submit(spec, who).job_id
+
+    def _diagnose(self, work: Callable[[], None]) -> None:
+        if self.diagnoses is None:
+            work()
+        else:
+            self.diagnoses.append(work)
 
     def prepare(self) -> None:
         """Do what has begun."""

@@ -16,6 +16,7 @@ from penstock.control.state.entries import (
     DeviceLeft,
     Edited,
     Entry,
+    FailureReported,
     Launched,
     NodeCame,
     NodeLeft,
@@ -37,7 +38,7 @@ from penstock.control.state.entries import (
     Unblocked,
     WorkerLost,
 )
-from penstock.core import Amendment, BestEffort, Costs, Curve, Deadline, Node, Overhead, Span
+from penstock.core import Amendment, BestEffort, Costs, Curve, Deadline, Node, Overhead, Report, ReportKind, Span
 from penstock.scheduler.testing import jobs
 
 NODES = (Node(name="a", device_count=4), Node(name="b", device_count=2), Node(name="c", device_count=2, kind="npu"))
@@ -84,6 +85,11 @@ def happenings(draw: st.DrawFn, at: float, number: int) -> Entry:
         st.builds(RunSuspended, **_just(about), run_id=st.just(run), step=step),
         st.builds(RunReleased, **_just(about), run_id=st.just(run)),
         st.builds(RunFinished, **_just(about), run_id=st.just(run)),
+        st.builds(
+            FailureReported, **_just(about), run_id=st.just(run), again=st.booleans(),
+            report=st.builds(Report, run_id=st.just(run), seq=st.just(1), at=st.just(max(at, 0.0)),
+                             kind=st.just(ReportKind.FAILED), step=step),
+        ),
         st.builds(
             RunFailed, **_just(about), run_id=st.just(run), reason=st.just("exit"), step=step,
             tail=st.just(("a", "b")), retry_at=st.none() | st.just(at + 1),

@@ -7,9 +7,10 @@ import pytest
 
 from penstock.control.loop import report_intake
 from penstock.control.loop.cordons import cordons
+from penstock.control.loop.diagnoses import PATIENCE_S
 from penstock.control.loop.run_diagnosis import RunDiagnoser
 from penstock.control.loop.run_figures import RunFigures
-from penstock.control.state.entries import Absence, NodeLeft, RunFailed
+from penstock.control.state.entries import Absence, FailureReported, NodeLeft, RunFailed
 from penstock.core import SURE, Culprit, Curve, Diagnosis, Node, Remedy, Report, ReportKind, Scaling, Source, Usage
 from penstock.wire import JobPhase
 from tests.control.build import ADMIN, Platform, platform
@@ -184,23 +185,6 @@ def test_a_failure_of_an_earlier_version_has_no_diagnosis(world: Platform) -> No
     assert entry.diagnosis is None
 
 
-def test_only_the_run_that_its_job_has_now_is_diagnosed(world: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
-    job = failed_run(world, FLAKY)
-    world.passes(5)
-    asked: list[str] = []
-    monkeypatch.setattr(RunDiagnoser, "diagnosis", lambda _, report, *__: asked.append(report.run_id))
-
-    def hear(run_id: str) -> None:
-        failed = Report(run_id=run_id, seq=99, at=world.clock(), kind=ReportKind.FAILED)
-        world.reconciler._intake._diagnosis(failed, Usage())
-
-    for run_id in (f"{job}.1", "unknown.1", f"{job}.2"):
-        hear(run_id)
-    world.commands.cancel(job, ADMIN)
-    hear(f"{job}.2")
-    assert asked == [f"{job}.2"]
-
-
 @pytest.mark.parametrize(
     ("remedy", "confidence", "node", "is_drained"),
     [
@@ -237,3 +221,92 @@ def test_the_figures_of_the_last_runs_that_are_gone_are_kept(world: Platform, mo
         intake.figures[f"run-{number}"] = RunFigures()
         intake.drop_old_figures({"run-0"})
     assert list(intake.figures) == ["run-0", "run-3", "run-4"]
+
+
+def broken_job(world: Platform, *, tenant: str = "default") -> str:
+    """A job whose failure the loop has heard of."""
+    job = world.submit(work=1000, at_most=1, tenant=tenant)
+    world.passes(5)
+    world.backend.output[f"{job}.1"] = OUT_OF_MEMORY
+    world.backend.fail(f"{job}.1", tail=(OUT_OF_MEMORY.decode(),))
+    world.passes()
+    return job
+
+
+def happened(world: Platform, job: str) -> list[str]:
+    kinds = (FailureReported.__name__, RunFailed.__name__)
+    return [event.kind for event in world.platform.events(ADMIN, job).events if event.kind in kinds]
+
+
+def make(world: Platform) -> None:
+    """Make the diagnoses that have begun."""
+    assert world.diagnoses is not None
+    while world.diagnoses:
+        world.diagnoses.pop(0)()
+    world.passes()
+
+
+def test_a_failure_is_recorded_first_and_holds_up_nobody_until_it_is_diagnosed(tmp_path: Path) -> None:
+    with platform(tmp_path, diagnoses=[]) as world:
+        job = broken_job(world)
+        assert happened(world, job) == ["FailureReported"]
+        assert "being read for the cause" in world.platform.why(job, ADMIN).now
+        other = world.submit(work=10, tenant="blue")
+        world.passes(30)
+        assert world.phase(other) is JobPhase.RUNNING
+        assert list(world.backend.all_runs) == [f"{job}.1", f"{other}.1"], "it was tried again before it was decided"
+        make(world)
+        assert happened(world, job) == ["FailureReported", "RunFailed"]
+        record = world.record(job)
+        assert record.diagnosis is not None
+        assert (record.diagnosis.category, world.phase(job)) == ("mem.gpu_oom", JobPhase.FAILED)
+        assert "--devices" in record.diagnosis.fix or "penstock predict" in record.diagnosis.fix
+
+
+def test_after_a_restart_a_failure_is_diagnosed_once_more_and_not_again(tmp_path: Path) -> None:
+    with platform(tmp_path, diagnoses=[]) as world:
+        job = broken_job(world)
+        world.restart()
+        world.passes()
+        assert len(world.diagnoses or ()) == 1
+        world.restart()
+        world.passes()
+        assert world.diagnoses == []
+        record = world.record(job)
+        assert record.diagnosis is not None
+        assert "interrupted twice" in record.diagnosis.cause
+        assert happened(world, job)[-1] == "RunFailed"
+
+
+def test_a_failure_waits_for_its_turn_and_not_for_ever(tmp_path: Path) -> None:
+    with platform(tmp_path, diagnoses=[]) as world:
+        first, second, other = (broken_job(world, tenant=tenant) for tenant in ("red", "red", "blue"))
+        assert len(world.diagnoses or ()) == 2, "one for each tenant"
+        world.clock.time += PATIENCE_S
+        world.passes()
+        record = world.record(second)
+        assert record.diagnosis is not None
+        assert "did not begin" in record.diagnosis.cause
+        make(world)
+        assert {world.phase(job) for job in (first, other)} == {JobPhase.FAILED}
+
+
+def test_one_that_is_cancelled_meanwhile_is_not_decided(tmp_path: Path) -> None:
+    with platform(tmp_path, diagnoses=[]) as world:
+        job = broken_job(world)
+        world.commands.cancel(job, ADMIN)
+        make(world)
+        assert happened(world, job) == ["FailureReported"]
+        assert world.phase(job) is JobPhase.CANCELLED
+
+
+def test_a_run_whose_processes_are_gone_is_diagnosed_too(world: Platform) -> None:
+    job = world.submit(work=1000)
+    world.passes(5)
+    world.backend.output[f"{job}.1"] = OUT_OF_MEMORY
+    world.backend.tell(f"{job}.1", ReportKind.WORKER_STARTED)
+    world.backend.all_runs[f"{job}.1"].alive = False
+    world.passes(10)
+    record = world.record(job)
+    assert record.diagnosis is not None
+    assert (record.reason, record.diagnosis.category) == ("lost", "mem.gpu_oom")

@@ -9,6 +9,8 @@ DeviceGroup(nodes=None, per_node=8, kind='ascend-910b', memory=None)
 import re
 from dataclasses import dataclass
 
+from penstock.core.limits import brief
+
 _MEMORY = r"\d+(?:\.\d+)?\s*Gi?B"
 _SIZE = r"\d+(?:\.\d+)?\s*(?:[KMGTP]i?B)?"
 """What looks like a memory is never part of a kind's name."""
@@ -33,7 +35,7 @@ class DeviceGroup:
 
 def parse_device_group(text: str) -> DeviceGroup | None:
     """The group a name stands for; None if it is no such name, or names no device."""
-    found = _GROUP.fullmatch(text.strip())
+    found = _GROUP.fullmatch(brief(text))
     if found is None:
         return None
     nodes = None if found["nodes"] is None else int(found["nodes"][:9])

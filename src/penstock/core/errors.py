@@ -66,6 +66,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import ClassVar
 
+_LONGEST = 1500
+_LONGEST_NAME = 200
+
 
 class PenstockError(Exception):
     """Base of everything raised on purpose."""
@@ -79,6 +82,7 @@ class InputError(PenstockError):
     exit_code: ClassVar[int] = 2
 
     def __init__(self, given: str, allowed: str = "", hint: str = "") -> None:
+        given, hint = _shortened(given), _shortened(hint)
         self.given = given
         self.allowed = allowed
         self.hint = hint
@@ -87,6 +91,11 @@ class InputError(PenstockError):
 
     def __reduce__(self) -> tuple[type["InputError"], tuple[str, str, str]]:
         return type(self), (self.given, self.allowed, self.hint)
+
+
+def _shortened(text: str) -> str:
+    """What was given may be a mebibyte; who reads the message needs its beginning and its length."""
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}… ({len(text)} characters)"
 
 
 class UnitError(InputError):
@@ -99,6 +108,7 @@ class UnknownNameError(InputError):
     @classmethod
     def of(cls, what: str, name: str, known: Iterable[str], hint: str = "") -> "UnknownNameError":
         names = sorted(str(each) for each in known)
+        name = name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}…"
         folded = {each.casefold(): each for each in names}
         near = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.5)
         suggestion = f"Did you mean {folded[near[0]]!r}?" if near else hint

@@ -15,6 +15,8 @@ LATEST = 253_402_128_000.0
 """The last day but one of the year 9999, in seconds since the epoch: calendars end there, in every time zone."""
 LONGEST_TEXT = 4000
 """Characters of one text that a worker says: a reason, a path, a line of output that is kept."""
+LONGEST_QUANTITY = 100
+"""Characters of a text that states one quantity: a number, a duration, a size, a date."""
 TENANT_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}"
 """What tenants are called: their names become folders, users and parts of addresses."""
 SECRET_NAME = r"[A-Za-z_][A-Za-z0-9_.-]{0,127}"
@@ -46,6 +48,16 @@ def is_figure(number: float | None) -> bool:
 def is_storable(text: str) -> bool:
     """Whether databases, files and processes take it: no NUL, no half of a surrogate pair."""
     return _UNSTORABLE.search(text) is None
+
+
+def brief(text: str, most: int = LONGEST_QUANTITY) -> str:
+    """Return the text without blanks around it, or nothing where it is too long to be a quantity.
+
+    Every text from outside passes here before a pattern reads it: the time that a pattern takes may grow faster than
+    the text.
+    """
+    given = text.strip()
+    return given if len(given) <= most else ""
 
 
 def clean_text(text: str, most: int = LONGEST_TEXT) -> str:

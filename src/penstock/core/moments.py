@@ -7,6 +7,8 @@ means the same moment wherever it is read next.
 import re
 from datetime import datetime, timedelta
 
+from penstock.core.limits import brief
+
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _NEAR = {"today": 0, "tonight": 0, "tomorrow": 1}
 _SAID = re.compile(
@@ -23,7 +25,7 @@ def resolve_moment(text: str, now: datetime) -> datetime | None:
     A day without a time means its end, a time without a day the next time the clock shows it. None for anything else,
     also for a bare number, which may be seconds.
     """
-    given = text.strip()
+    given = brief(text)
     try:
         return _aware(datetime.fromisoformat(given)) if "T" in given or " " in given else _said(given, now)
     except (ValueError, OverflowError):
@@ -32,7 +34,7 @@ def resolve_moment(text: str, now: datetime) -> datetime | None:
 
 def resolve_past(text: str, now: datetime) -> datetime | None:
     """The moment that a text means to somebody who looks back: a time of day is the last one, a day its beginning."""
-    given = text.strip()
+    given = brief(text)
     moment, said = resolve_moment(given, now), _SAID.fullmatch(given)
     if moment is None or said is None:
         return moment

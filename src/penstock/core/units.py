@@ -9,7 +9,7 @@ import re
 from datetime import UTC, datetime
 
 from penstock.core.errors import UnitError
-from penstock.core.limits import MOST_SECONDS
+from penstock.core.limits import MOST_SECONDS, brief
 
 _SECONDS = {"ms": 1e-3, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "w": 604800}
 _BYTES = {
@@ -25,7 +25,7 @@ _WITH_UNIT = re.compile(rf"({_NUMBER})\s*([a-z]+)", re.IGNORECASE)
 
 def parse_duration(text: str) -> float:
     """Seconds in "90", "45s", "6h", "1h30m" or "2d 4h"; a bare number is seconds."""
-    given = text.strip()
+    given = brief(text)
     if plain := _PLAIN.fullmatch(given):
         return _finite(float(plain[1].replace("_", "")), text, "a duration")
     parts = _DURATION_PART.findall(given)
@@ -38,7 +38,7 @@ def parse_duration(text: str) -> float:
 
 def parse_bytes(text: str) -> int:
     """Bytes in "24GB" (decimal) or "24GiB" (binary)."""
-    found = _WITH_UNIT.fullmatch(text.strip())
+    found = _WITH_UNIT.fullmatch(brief(text))
     if found is None or found[2].upper() not in _BYTES:
         raise UnitError(
             f"{text!r} is not a size", "a number with B, KB, MB, GB, TB, KiB, MiB, GiB or TiB", 'Try "24GB" or "16GiB"'
@@ -49,7 +49,7 @@ def parse_bytes(text: str) -> int:
 def parse_instant(text: str) -> float:
     """Seconds since the epoch of "2026-12-01T18:00"; without an offset it is UTC."""
     try:
-        moment = datetime.fromisoformat(text.strip())
+        moment = datetime.fromisoformat(brief(text))
     except ValueError:
         raise UnitError(f"{text!r} is not a date and time", "ISO 8601", 'Try "2026-12-01T18:00"') from None
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
@@ -57,7 +57,7 @@ def parse_instant(text: str) -> float:
 
 def parse_deadline(text: str, now: float) -> float:
     """An absolute time from either a duration counted from ``now`` or a date."""
-    if re.match(r"\d{4}-\d{2}", text.strip()):
+    if re.match(r"\d{4}-\d{2}", brief(text)):
         return parse_instant(text)
     try:
         seconds = parse_duration(text)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from penstock.tools import lazy_door
 
 if TYPE_CHECKING:
+    from penstock.diagnose.apart import Examination, examined, examined_apart
     from penstock.diagnose.doctor import Doctor, LogSource
     from penstock.diagnose.facts import RunFacts, WorkerEnd
     from penstock.diagnose.logs.kernel_log import kernel_lines
@@ -30,6 +31,7 @@ __all__ = [
     "Category",
     "Check",
     "Doctor",
+    "Examination",
     "Level",
     "Located",
     "LogSource",
@@ -50,6 +52,8 @@ __all__ = [
     "check_for_job",
     "check_model",
     "check_operators",
+    "examined",
+    "examined_apart",
     "kernel_lines",
     "locate",
     "log_sources",

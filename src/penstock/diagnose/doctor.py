@@ -23,6 +23,8 @@ from penstock.diagnose.signatures.model import Level, Signature
 
 _MOST_HITS = 100
 """Of one signature: what comes later says nothing new."""
+_MOST_TRIED = 40
+"""Signatures that one line is searched for: ordinary ones have the words of at most 26."""
 _SHOWN = 400
 _RESEMBLING = 0.3
 """The confidence in what only resembles known messages."""
@@ -107,7 +109,7 @@ class Doctor:
     def _take_in(self, candidate: Candidate, source: LogSource, found: "_Found") -> None:
         if found.lines.repeat(candidate.raw):
             return
-        signatures = [one for one in self._signatures(candidate) if found.counted[one.id] < _MOST_HITS]
+        signatures = [one for one in self._signatures(candidate) if found.counted[one.id] < _MOST_HITS][:_MOST_TRIED]
         is_header = _HEADER in candidate.literals and len(found.errors) < _MOST_HITS
         if not signatures and not is_header:
             return

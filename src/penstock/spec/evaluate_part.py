@@ -15,6 +15,7 @@ from penstock.core import (
     JobError,
     UnitError,
     UnknownNameError,
+    brief,
     is_metric_name,
 )
 from penstock.spec.commands import process_of
@@ -61,10 +62,10 @@ class EvaluationPace:
 
 def read_pace(value: object) -> EvaluationPace:
     """``each checkpoint``, ``1_000 steps``, ``2 epochs`` or ``30m``."""
-    if isinstance(value, str) and _EACH.fullmatch(value.strip()):
+    if isinstance(value, str) and _EACH.fullmatch(brief(value)):
         return EvaluationPace()
     try:
-        if isinstance(value, str) and _COUNTED.fullmatch(value.strip()):
+        if isinstance(value, str) and _COUNTED.fullmatch(brief(value)):
             return EvaluationPace(work=read_amount(value))
         if isinstance(value, int | float):
             raise UnitError("")
@@ -78,19 +79,19 @@ def read_pace(value: object) -> EvaluationPace:
 
 def read_sets(value: object) -> dict[str, int | None]:
     """Data sets with their sizes, or names alone."""
-    if isinstance(value, Mapping):
-        found = {name: None if size is None else read_count(_size(size)) for name, size in value.items()}
-    elif isinstance(value, Sequence) and not isinstance(value, str | bytes):
-        found = dict.fromkeys(value)
-        if len(found) != len(value):
-            raise InputError("a data set that is named twice", "every name once", "Remove one of them")
-    else:
+    if not isinstance(value, Mapping | Sequence) or isinstance(value, str | bytes):
         raise InputError(f"{shown(value)} are not data sets", "NAME: samples, or a list of names", "Try {arc: 1_000}")
-    for name in found:
+    for name in value:
         if not isinstance(name, str) or not SET_NAME.fullmatch(name):
             raise InputError(
                 f"{shown(name)} is not the name of a data set", "up to 63 letters, digits and any of _.@-", "Try arc"
             )
+    if isinstance(value, Mapping):
+        found = {name: None if size is None else read_count(_size(size)) for name, size in value.items()}
+    else:
+        found = dict.fromkeys(value)
+        if len(found) != len(value):
+            raise InputError("a data set that is named twice", "every name once", "Remove one of them")
     if len(found) > MOST_SETS:
         raise InputError(f"{len(found)} data sets", f"at most {MOST_SETS}", "Join some of them")
     return found

@@ -10,17 +10,13 @@ from pathlib import Path
 
 MOST_FILES = 200
 LARGEST_BYTES = 4 << 20
-_IMPORT = re.compile(
-    rb"^[ \t]*(?:from[ \t]+(?P<source>[.\w]+)[ \t]+import[ \t]+(?P<names>\([^)]*\)|[^\n#;]+)"
-    rb"|import[ \t]+(?P<modules>[^\n#;]+))",
-    re.MULTILINE,
-)
+LONGEST_STATEMENT = 4096
+MOST_NAMES = 5_000
+"""Imported names that are looked for, of one script and of each module: each costs a few questions to the disk."""
+_STATEMENT = re.compile(rb"^[ \t]*(?:from[ \t]+(?P<source>[.\w]+)[ \t]+import[ \t]+|import[ \t]+)", re.MULTILINE)
+_END = re.compile(rb"[\n#;]")
 _NAME = re.compile(r"\w+")
-_ELASTIC = re.compile(
-    rb"^[ \t]*(?:import[ \t]+penstock\.elastic\b|from[ \t]+penstock\.elastic[ \t]+import\b"
-    rb"|from[ \t]+penstock[ \t]+import[ \t(]+[^\n#]*\belastic\b)",
-    re.MULTILINE,
-)
+_ELASTIC = "penstock.elastic"
 
 
 def local_modules(script: Path, working_dir: Path) -> tuple[Path, ...]:
@@ -39,21 +35,43 @@ def local_modules(script: Path, working_dir: Path) -> tuple[Path, ...]:
 
 def imports_elastic(script: Path) -> bool:
     """Whether a script uses our library, by which it can go on when its devices change."""
-    return _ELASTIC.search(_text(script)) is not None
+    for source, names in _imports(script):
+        modules = [f"{source}.{name}" for name in names] if source else names
+        if any(f"{module}.".startswith(f"{_ELASTIC}.") for module in modules):
+            return True
+    return False
 
 
 def _imported(file: Path, roots: tuple[Path, ...]) -> Iterator[Path]:
-    for statement in _IMPORT.finditer(_text(file)):
-        source, names, modules = (_decoded(statement[group]) for group in ("source", "names", "modules"))
-        if modules:
-            for module in modules.split(","):
-                yield from _files(module.split(" as ")[0].strip(), (), roots)
+    for source, names in _imports(file):
+        if not source:
+            for module in names:
+                yield from _files(module, (), roots)
         elif source.startswith("."):
             up = len(source) - len(source.lstrip(".")) - 1
             folder = file.parents[up] if up < len(file.parents) else file.parent
-            yield from _files(source.lstrip("."), _NAME.findall(names), (folder,))
+            yield from _files(source.lstrip("."), names, (folder,))
         else:
-            yield from _files(source, _NAME.findall(names), roots)
+            yield from _files(source, names, roots)
+
+
+def _imports(file: Path) -> Iterator[tuple[str, list[str]]]:
+    """Where names are imported from, and the names; of plain imports nowhere, and the modules. O(bytes)."""
+    text, at, left = _text(file), 0, MOST_NAMES
+    while left > 0 and (found := _STATEMENT.search(text, at)):
+        at = found.end()
+        longest = at + LONGEST_STATEMENT
+        if text.startswith(b"(", at):
+            end = text.find(b")", at, longest)
+        else:
+            last = _END.search(text, at, longest)
+            end = last.start() if last else -1 if longest < len(text) else len(text)
+        if end < 0:
+            continue
+        said, source = _decoded(text[at:end]), _decoded(found["source"])
+        names = _NAME.findall(said) if source else [each.split(" as ")[0].strip() for each in said.split(",")]
+        yield source, names[:left]
+        at, left = end, left - len(names)
 
 
 def _files(module: str, names: tuple[str, ...] | list[str], roots: tuple[Path, ...]) -> Iterator[Path]:

@@ -18,6 +18,7 @@ from penstock.core import (
     InputError,
     UnitError,
     UnknownNameError,
+    brief,
     parse_deadline,
     parse_duration,
     resolve_moment,
@@ -116,7 +117,7 @@ def read_duration_or_zero(value: object) -> float:
 
 def read_range(value: object) -> tuple[int, int | None]:
     """The least and the most in "2..8", "2..", "..8", "4" or 4; no most is None."""
-    found = _RANGE.fullmatch(value.strip()) if isinstance(value, str) else None
+    found = _RANGE.fullmatch(brief(value)) if isinstance(value, str) else None
     try:
         if found is None:
             return read_count(value), read_count(value)
@@ -132,7 +133,7 @@ def read_range(value: object) -> tuple[int, int | None]:
 
 def read_array(value: object) -> range:
     """The indices of a job array: "1..500" is 1 to 500, both included."""
-    found = _INDICES.fullmatch(value.strip()) if isinstance(value, str) else None
+    found = _INDICES.fullmatch(brief(value)) if isinstance(value, str) else None
     indices = range(int(found[1]), int(found[2]) + 1) if found else range(0)
     if not 1 <= len(indices) <= MOST_MEMBERS:
         raise UnitError(
@@ -143,7 +144,7 @@ def read_array(value: object) -> range:
 
 def read_amount(value: object) -> Amount:
     """Work in steps or epochs; a bare number is steps."""
-    found = _WORK.fullmatch(value.strip()) if isinstance(value, str) else None
+    found = _WORK.fullmatch(brief(value)) if isinstance(value, str) else None
     number, unit = (found[1].strip(), found[2].lower()) if found else (value, "")
     count = _number(number)
     if not count:
@@ -181,7 +182,7 @@ def read_deadline(value: object) -> str:
 
 def read_percent(value: object) -> float:
     """The share that a percentage means: "50%" and "50 %" are a half."""
-    found = _PERCENT.fullmatch(value.strip()) if isinstance(value, str) else None
+    found = _PERCENT.fullmatch(brief(value)) if isinstance(value, str) else None
     if found is None or float(found[1]) > 100:
         raise UnitError(f"{shown(value)} is not a percentage", "0% to 100%, with the sign", 'Try "50%"')
     return float(found[1]) / 100
@@ -210,7 +211,7 @@ def _number(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
     if isinstance(value, str):
-        found = _COUNT.fullmatch(value.strip())
+        found = _COUNT.fullmatch(brief(value))
         value = round(float(found[1]) * _MULTIPLES[found[2].lower()], 9) if found else -1
     return float(value) if 0 <= value <= MOST else None
 

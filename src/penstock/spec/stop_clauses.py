@@ -16,7 +16,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from penstock.core import InputError, StopRule, UnitError, UnknownNameError, Unlikely, is_metric_name
+from penstock.core import InputError, StopRule, UnitError, UnknownNameError, Unlikely, brief, is_metric_name
 from penstock.spec.quantities import Amount, read_amount, shown
 
 FORMS = '"val_acc >= 0.92" or "val_loss stops improving for 5 epochs"'
@@ -36,6 +36,7 @@ _UNTIL = re.compile(
     r"(?:\s*,\s*at\s+most\s+(?P<most>[^,]*?)(?:\s*,\s*if\s+unlikely\s+(?P<unlikely>.*?))?)?\s*",
     re.IGNORECASE | re.DOTALL,
 )
+_LONGEST_CLAUSE = 1000
 _WORK_KEYS = ("until", "at_most", "if_unlikely")
 _NEEDS_MOST = ("until CONDITION, at most STEPS OR EPOCHS", 'Try "until val_acc >= 0.92, at most 50 epochs"')
 _KEYS = ("metric", "at_least", "at_most", "patience", "least_gain", "direction")
@@ -86,12 +87,17 @@ def read_work(value: object) -> WorkDemand:
     """Work in steps or epochs, or until a metric says that it is enough."""
     if isinstance(value, Mapping):
         return _work_from_mapping(value)
-    found = _UNTIL.fullmatch(value) if isinstance(value, str) else None
+    found = _UNTIL.fullmatch(_words(value)) if isinstance(value, str) else None
     if found is None:
         return _demand(value)
     if found["most"] is None:
         raise UnitError(f"{shown(value)} has no end if that is never reached", *_NEEDS_MOST)
     return _demand(found["most"], read_clause(found["until"], found["unlikely"]))
+
+
+def _words(text: str) -> str:
+    """A clause with single blanks between its words; nothing where it is too long to be one."""
+    return brief(" ".join(text.split()), _LONGEST_CLAUSE)
 
 
 def _work_from_mapping(value: Mapping[object, object]) -> WorkDemand:
@@ -113,7 +119,7 @@ def read_clause(value: object, if_unlikely: object = None) -> StopClause:
     behaviour = Unlikely.TELL if if_unlikely is None else _behaviour(if_unlikely)
     if isinstance(value, Mapping):
         return _from_mapping(value, behaviour)
-    text = value.strip() if isinstance(value, str) else ""
+    text = _words(value) if isinstance(value, str) else ""
     if found := _REACHES.fullmatch(text):
         rising = found[2] in (">=", "≥")
         target = _number(found[3], f"the target of {found[1]}")

@@ -12,7 +12,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, PlainSerializer, model_validator
 
-from penstock.core import Container, InputError, JobError, Mount, ResourceLimits, parse_bytes
+from penstock.core import Container, InputError, JobError, Mount, ResourceLimits, brief, parse_bytes
 from penstock.spec.fields import (
     JobFilePart,
     Refused,
@@ -67,7 +67,7 @@ def read_memory(value: object) -> int:
     """An amount of memory with its unit; ``8G`` is ``8GB`` and ``8Gi`` is ``8GiB``."""
     if not isinstance(value, str):
         raise InputError(f"{shown(value)} is not an amount of memory", "a number with a unit", 'Try "8GB"')
-    short = _SHORT_UNIT.fullmatch(value.strip())
+    short = _SHORT_UNIT.fullmatch(brief(value))
     amount = parse_bytes(f"{short[1]}{short[2]}B" if short else value)
     if amount < _LEAST_MEMORY:
         raise InputError(f"{value} of memory", "at least 16MiB, what Python itself needs", 'Try "8GB"')

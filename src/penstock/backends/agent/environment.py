@@ -41,7 +41,7 @@ _LAUNCHERS_OWN = frozenset({
 })  # fmt: skip
 _FOREIGN = re.compile(r"PENSTOCK_|TORCHELASTIC_|ROLE_(RANK|NAME|WORLD_SIZE)$")
 _PYTHON = re.compile(r"python(3(\.\d+)?)?")
-_USES_TORCH = re.compile(rb"^\s*(?:import|from)\s+(?:torch|penstock)\b", re.MULTILINE)
+_USES_TORCH = re.compile(rb"^[ \t]*(?:import|from)\s+(?:torch|penstock)\b", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -181,7 +181,7 @@ def _is_number(value: object) -> bool:
 def _parse_object(text: str) -> Said | None:
     try:
         values = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     said = clean_progress(values) if isinstance(values, dict) else {}
     return (ReportKind.PROGRESS, said) if "step" in said else None

@@ -114,7 +114,7 @@ def _node(fields: Mapping[str, str], cpus_per_slot: int) -> tuple[SlurmNode, lis
 
 def _accelerators(gres: str) -> tuple[str, int, str]:
     """Kind, number, and what to ask for one: of several types on a node, the first."""
-    for words in re.split(r",(?![^(]*\))", _known(gres)):
+    for words in re.split(r",(?![^(]{0,200}\))", _known(gres)):
         match = _GRES.match(words)
         if match and match[1] in _ACCELERATORS:
             return match[2] or match[1], int(match[3]), f"{match[1]}:{match[2]}" if match[2] else match[1]

@@ -18,7 +18,7 @@ from penstock.cli.jobs.held_devices import DevicesOption, DurationOption, SetsOp
 from penstock.cli.terminal.console import complain, say
 from penstock.core import InputError
 
-_ADDRESS = re.compile(r"https?://\S+[?&]token=[^\s&]+")
+_ADDRESS = re.compile(r"https?://[^\s?]{1,300}\?(?:[^\s&]{0,100}&){0,5}token=[^\s&]{1,200}")
 _KEPT_LINES = 30
 _NOT_FOUND = 127
 _JUPYTER = """

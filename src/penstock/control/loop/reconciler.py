@@ -10,7 +10,7 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -21,18 +21,19 @@ from penstock.control.evaluation.watch import EvaluationWatch
 from penstock.control.future.forecasts import Forecasts
 from penstock.control.loop.actuator import Actuator, DesiredRuns
 from penstock.control.loop.dependencies import DependencyWatch
+from penstock.control.loop.diagnoses import Diagnoses
 from penstock.control.loop.learning import Learning
 from penstock.control.loop.node_watch import NodeWatch
-from penstock.control.loop.preparation import Preparer
+from penstock.control.loop.preparation import Preparer, in_thread
 from penstock.control.loop.report_intake import ReportIntake
 from penstock.control.loop.report_reader import ReportReader
 from penstock.control.loop.run_diagnosis import RunDiagnoser
 from penstock.control.loop.run_figures import RunFigures
 from penstock.control.loop.run_troubles import RunTroubles, job_of_run
-from penstock.control.state.entries import Configured, Paused, RunSuspended
+from penstock.control.state.entries import Configured, FailureReported, Paused, RunSuspended
 from penstock.control.state.journal import Journal
 from penstock.control.state.records import JobRecord, Wanted
-from penstock.core import DeviceSlot, Diagnosis, FailureReason, ReportKind, RunStatus
+from penstock.core import DeviceSlot, FailureReason, Report, ReportKind, RunStatus
 from penstock.wire import UnavailableError
 
 _log = logging.getLogger(__name__)
@@ -92,6 +93,7 @@ class Reconciler:
         preparer: Preparer | None = None,
         report_reader: ReportReader | None = None,
         diagnoser: RunDiagnoser | None = None,
+        start_diagnosis: Callable[[Callable[[], None]], None] = in_thread,
         evaluations: EvaluationDrafting | None = None,
         launch_grace_s: float = 10.0,
         nodes_every_s: float = 5.0,
@@ -105,7 +107,6 @@ class Reconciler:
         self._observers: list[PassObserver] = []
         self._preparer = preparer
         self._report_reader = report_reader or ReportReader()
-        self._diagnoser = diagnoser or RunDiagnoser(backend)
         self._troubles = RunTroubles(journal)
         self._actuator = Actuator(
             backend, self._troubles, on_launch_error=self._cannot_launch, nudge=self.nudge, patience_s=patience_s,
@@ -122,8 +123,11 @@ class Reconciler:
             )
         self._intake = ReportIntake(
             journal, backend, learning, self._troubles, forecasts=forecasts, report_reader=self._report_reader,
-            diagnoser=self._diagnoser,
             evaluations=self._evaluations,
+        )  # fmt: skip
+        self._diagnoses = Diagnoses(
+            journal, diagnoser or RunDiagnoser(backend), self._intake.decide, self._troubles, self.nudge,
+            start_diagnosis,
         )  # fmt: skip
         self._begun_again: Counter[str] = Counter()
         self._settled: _SettledWorld | None = None
@@ -185,6 +189,7 @@ class Reconciler:
         self._intake.listen(statuses)
         if not self._is_settled(statuses):
             self._notice_the_lost(statuses)
+        self._diagnoses.look()
         self._nodes.look()
         self._dependencies.look()
         self._pause_the_stopped()
@@ -225,21 +230,16 @@ class Reconciler:
         self._settled = _SettledWorld(frozenset(picture.wanted), seq, time.monotonic()) if is_settled else None
 
     def _notice_the_lost(self, statuses: Iterable[RunStatus]) -> None:
-        """A run that should be alive, is not, and did not say why; why it is not is found out in between."""
+        """A run that should be alive, is not, and did not say why."""
         known = {status.run_id: status for status in statuses}
         with self.journal.reading() as state:
-            now, lost = self.journal.now(), list[tuple[JobRecord, str]]()
+            now = self.journal.now()
             for run_id, want in state.wanted().items():
                 with self._troubles.contained(run_id, "looking for it"):
                     record = state.jobs[want.job_id]
-                    if self._is_lost(run_id, known.get(run_id), run_id in record.runs, now):
-                        lost.append((record, run_id))
-        for record, run_id in lost:
-            with self._troubles.contained(run_id, "looking for it"):
-                diagnosis = self._diagnoser.of_lost(record, run_id, now) if run_id in known else None
-                with self.journal.reading() as state:
-                    if run_id in state.wanted():
-                        self._lose(record, run_id, known.get(run_id), now, diagnosis)
+                    is_lost = self._is_lost(run_id, known.get(run_id), run_id in record.runs, now)
+                    if is_lost and not record.is_failing:
+                        self._lose(record, run_id, known.get(run_id), now)
 
     def _is_lost(self, run_id: str, status: RunStatus | None, was_seen: bool, now: float) -> bool:
         if self._actuator.is_launching(run_id):
@@ -251,9 +251,7 @@ class Reconciler:
             return False
         return was_seen or launched_at is not None if status is None else not status.alive
 
-    def _lose(
-        self, record: JobRecord, run_id: str, status: RunStatus | None, now: float, diagnosis: Diagnosis | None
-    ) -> None:
+    def _lose(self, record: JobRecord, run_id: str, status: RunStatus | None, now: float) -> None:
         """Take the end of a run down that did not say how it came about; one that never began did not fail."""
         step = self.run_figures.get(run_id, RunFigures()).step
         if status is None:
@@ -266,10 +264,10 @@ class Reconciler:
             self._troubles.note(run_id, "its run ended before any worker had started; it is started again")
             self.journal.record(RunSuspended(at=now, job_id=record.id, run_id=run_id))
         else:
-            failed = self._report_reader.failed(
-                record, run_id, now, reason=FailureReason.LOST, step=step, diagnosis=diagnosis
+            lost = Report(
+                run_id=run_id, seq=1, at=max(now, 0.0), kind=ReportKind.FAILED, reason=FailureReason.LOST, step=step
             )
-            self.journal.record(failed)
+            self.journal.record(FailureReported(at=now, job_id=record.id, run_id=run_id, report=lost))
 
     def _never_began(self, run_id: str) -> bool:
         return not any(report.kind is ReportKind.WORKER_STARTED for report in self.backend.reports(run_id, 0))

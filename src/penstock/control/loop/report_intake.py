@@ -18,13 +18,13 @@ from penstock.control.loop.learning import Learned, Learning
 from penstock.control.loop.lesson_pace import FEW, LessonPace
 from penstock.control.loop.metric_outlooks import MetricOutlooks, consequences
 from penstock.control.loop.report_reader import ReportReader
-from penstock.control.loop.run_diagnosis import RunDiagnoser
 from penstock.control.loop.run_figures import RunFigures
 from penstock.control.loop.run_troubles import RunTroubles, job_of_run
 from penstock.control.state.entries import (
     CostsLearned,
     CurveLearned,
     Entry,
+    FailureReported,
     Launched,
     MetricReported,
     RunFailed,
@@ -74,7 +74,6 @@ class ReportIntake:
         *,
         forecasts: Forecasts | None,
         report_reader: ReportReader,
-        diagnoser: RunDiagnoser,
         evaluations: EvaluationWatch | None = None,
     ) -> None:
         self.figures: dict[str, RunFigures] = {}
@@ -84,7 +83,6 @@ class ReportIntake:
         self._troubles = troubles
         self._forecasts = forecasts
         self._report_reader = report_reader
-        self._diagnoser = diagnoser
         self._evaluations = evaluations
         self._read_to = journal.store.log.cursors()
         self._nonsense: dict[str, int] = {}
@@ -100,6 +98,10 @@ class ReportIntake:
         while waiting := {run_id: reports for run_id, reports in waiting.items() if reports}:
             for run_id in self._take_in([reports.popleft() for reports in waiting.values()]):
                 del waiting[run_id]
+
+    def decide(self, report: Report, diagnosis: Diagnosis | None) -> None:
+        """Take in what follows from a failure that was reported before, now that its cause is known or will not be."""
+        self._record([report], diagnosis, heard_before=True)
 
     def heard_out(self, status: RunStatus) -> bool:
         """Whether everything a run told is known."""
@@ -170,9 +172,8 @@ class ReportIntake:
         self._read_to[report.run_id] = report.seq
         return []
 
-    def _record(self, reports: list[Report]) -> None:
+    def _record(self, reports: list[Report], diagnosis: Diagnosis | None = None, *, heard_before: bool = False) -> None:
         spent = {report.run_id: self._spent(report) for report in reports}
-        diagnoses = {report.run_id: self._diagnosis(report, spent[report.run_id]) for report in reports}
         watch = self._evaluations
         news = {} if watch is None else {report.run_id: watch.news(report) for report in reports}
         entries: list[Entry] = []
@@ -182,12 +183,15 @@ class ReportIntake:
                 record = state.jobs.get(job_of_run(report.run_id))
                 if record is None:
                     continue
-                lesson = self._lesson(report, record)
                 heard = self._report_reader.entries(
-                    self._with_step(report), record, state, self._journal.now(), diagnoses[report.run_id]
+                    self._with_step(report), record, state, self._journal.now(), diagnosis
                 )
-                if heard:
+                if heard and not heard_before:
                     cursors.append(Cursor(report.run_id, record.id, report.seq))
+                if any(isinstance(entry, FailureReported) for entry in heard):
+                    entries += heard
+                    continue
+                lesson = self._lesson(report, record)
                 completed = [self._completed(entry, record, spent[report.run_id]) for entry in heard]
                 if watch is not None:
                     completed = watch.with_news(completed, news[report.run_id], state, record)
@@ -221,13 +225,6 @@ class ReportIntake:
             _log.exception("run %s: nothing was learned from report %d", report.run_id, report.seq)
             return Learned()
 
-    def _diagnosis(self, report: Report, spent: Usage) -> Diagnosis | None:
-        """Why a run failed, found out before anybody is made to wait; of one that nobody wants any more, nothing."""
-        record = self._journal.state.jobs.get(job_of_run(report.run_id))
-        if record is None or record.over or record.run_id != report.run_id:
-            return None
-        return self._diagnoser.diagnosis(report, record, spent)
-
     def _spent(self, report: Report) -> Usage:
         """What a run that is over has used, as far as its backend can tell; asked before anybody is made to wait."""
         if report.kind not in _ENDS:
@@ -245,22 +242,25 @@ class ReportIntake:
                 first = self._forecasts.first_expected_at(record.id) if self._forecasts is not None else None
                 return replace(entry, expected_at=first)
             case MetricReported():
-                return replace(entry, outlook=self._outlooks.after(entry, record, self.figures[entry.run_id].total))
+                return replace(entry, outlook=self._outlooks.after(entry, record, self._figures(entry.run_id).total))
             case RunSuspended() if not record.job.resumable:
-                lost = self.figures[entry.run_id].step or 0
+                lost = self._figures(entry.run_id).step or 0
                 entry = replace(entry, lost_steps=lost)
         match entry:
             case RunFinished() | RunFailed() | RunSuspended():
                 entry = replace(entry, energy_j=spent.energy_j, energy_estimated=spent.estimated)
         match entry:
             case RunFailed() | RunSuspended():
-                return replace(entry, saved_step=self.figures[entry.run_id].saved_step)
+                return replace(entry, saved_step=self._figures(entry.run_id).saved_step)
         return entry
+
+    def _figures(self, run_id: str) -> RunFigures:
+        return self.figures.get(run_id, RunFigures())
 
     def _with_step(self, report: Report) -> Report:
         """A failure knows how far the run had come, even if the report does not say."""
         if report.kind is ReportKind.FAILED and report.step is None:
-            return replace(report, step=self.figures[report.run_id].step)
+            return replace(report, step=self._figures(report.run_id).step)
         return report
 
     def _learned(self, lesson: Learned, record: JobRecord) -> list[Entry]:

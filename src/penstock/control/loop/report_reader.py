@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from penstock.control.loop.unfit_nodes import is_clear_of, unfit_node
 from penstock.control.state.entries import (
     Entry,
+    FailureReported,
     Launched,
     MetricReported,
     NodePassed,
@@ -38,6 +39,9 @@ _PASSING = (Remedy.CORDON_AND_RESTART, Remedy.RETRY_NEW_PORT, Remedy.REQUEUE, Re
 """What is over with the next try, also for a script that had not made a step."""
 _SHOWS_RESUMABLE = (ReportKind.RESUMABLE, ReportKind.CHECKPOINTED)
 
+_UNDIAGNOSED = (FailureReason.STOPPED, FailureReason.PREFLIGHT)
+"""Failures whose reason says it all."""
+
 ASKED = "asked"
 """The reason a backend gives for a worker that ended because it was told to."""
 
@@ -63,7 +67,10 @@ class ReportReader:
         now: float,
         diagnosis: Diagnosis | None = None,
     ) -> list[Entry]:
-        """What a report of one of the job's runs means; ``diagnosis`` is why it failed, if that is what it tells."""
+        """What a report of one of the job's runs means.
+
+        A failure is reported first and decided when it is read again, with the ``diagnosis`` that there is then.
+        """
         if record.over:
             return []
         at = min(max(report.at, state.at), max(now, state.at))
@@ -192,6 +199,8 @@ class ReportReader:
         stopped = report.reason in (FailureReason.STOPPED, FailureReason.UNREADABLE)
         if moved or stopped or report.run_id != record.run_id:
             return RunSuspended(at=at, job_id=record.id, run_id=report.run_id, step=report.step)
+        if not record.is_failing and report.reason not in _UNDIAGNOSED:
+            return FailureReported(at=at, job_id=record.id, run_id=report.run_id, report=report)
         return self.failed(
             record, report.run_id, at, reason=report.reason or FailureReason.EXIT, code=report.code, step=report.step,
             tail=report.tail,

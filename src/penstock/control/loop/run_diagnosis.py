@@ -1,16 +1,14 @@
-"""Why a run failed, found out before its failure is recorded, while nobody waits.
+"""Why a run failed, found out after its failure is recorded and before it is decided what follows.
 
-The output of all its workers, how each of them ended, and what its backend and the platform know of it are read
-outside of the journal's lock. Of a very long log the beginning and the end are read: what failed is told there. A
-diagnosis that cannot be made is no reason to record nothing: then the failure has none.
+The output of all its workers, how each of them ended, and what its backend and the platform know of it are collected
+here, outside of the loop; they are read by a process of its own. Of a very long log the beginning and the end are read:
+what failed is told there. A failure whose diagnosis cannot be made has none.
 """
 
-import io
 import logging
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,10 +16,10 @@ from penstock.backends import Backend
 from penstock.control.loop.memory_advice import memory_advice
 from penstock.control.loop.report_reader import ASKED
 from penstock.control.state.records import JobRecord
-from penstock.core import Diagnosis, FailureReason, InputError, Report, ReportKind, Usage
+from penstock.core import Diagnosis, FailureReason, Report, ReportKind, Usage
 
 if TYPE_CHECKING:
-    from penstock.diagnose import Doctor, LogSource, RunFacts
+    from penstock.diagnose import Examination, RunFacts
 
 _log = logging.getLogger(__name__)
 _HEAD_BYTES, _TAIL_BYTES = 2 << 20, 14 << 20
@@ -34,6 +32,12 @@ _HAPPENED = {
 }
 
 
+def _examined_apart(given: "Examination") -> Diagnosis:
+    from penstock.diagnose import examined_apart
+
+    return examined_apart(given)
+
+
 @dataclass(frozen=True)
 class RunDiagnoser:
     """Asks the doctor about failed runs; ``data_dir`` may have signatures of its own.
@@ -44,59 +48,38 @@ class RunDiagnoser:
     backend: Backend
     data_dir: Path | None = None
     on_this_machine: bool = False
+    examine: Callable[["Examination"], Diagnosis] = _examined_apart
 
-    @cached_property
-    def _shipped(self) -> "Doctor":
-        from penstock.diagnose import Doctor
-
-        return Doctor.shipped()
-
-    def diagnosis(self, report: Report, record: JobRecord | None, spent: Usage) -> Diagnosis | None:
-        """What a report of a failure means; none for any other report, or where nothing can be found out."""
-        if report.kind is not ReportKind.FAILED or report.reason in (FailureReason.STOPPED, FailureReason.PREFLIGHT):
-            return None
+    def diagnosis(self, report: Report, record: JobRecord | None, spent: Usage | None = None) -> Diagnosis | None:
+        """What a report of a failure means; none where nothing can be found out."""
         try:
-            return self._diagnosis(report, record, spent)
+            return self._diagnosis(report, record, self._spent(report.run_id) if spent is None else spent)
         except Exception:
             _log.exception("run %s: no diagnosis of its failure", report.run_id)
             return None
 
-    def of_lost(self, record: JobRecord, run_id: str, at: float) -> Diagnosis | None:
-        """Why the processes of a run were gone when somebody looked."""
-        report = Report(run_id=run_id, seq=1, at=max(at, 0.0), kind=ReportKind.FAILED, reason=FailureReason.LOST)
-        return self.diagnosis(report, record, Usage())
-
     def _diagnosis(self, report: Report, record: JobRecord | None, spent: Usage) -> Diagnosis:
+        from penstock.diagnose import Examination
+
         nodes = {} if record is None else _nodes(record)
         facts = self._facts(report, nodes, spent)
-        logs = [self._log_of(report), *self._kernel_log(record, facts)]
-        found = self._doctor().diagnose(logs, facts)
+        found = self.examine(
+            Examination(
+                log=self._output(report), facts=facts, data_dir=None if self.data_dir is None else str(self.data_dir),
+                kernel_since=record.granted_at if record is not None and self.on_this_machine else None,
+                kernel_kills=any(end.signalled == signal.SIGKILL for end in facts.ends),
+            )
+        )  # fmt: skip
         placed = _placed(found, nodes)
         advice = memory_advice(placed, record, spent)
         return replace(placed, fix=f"{placed.fix}. {advice}") if advice else placed
 
-    def _doctor(self) -> "Doctor":
-        from penstock.diagnose import Doctor, catalogue_with
-
+    def _spent(self, run_id: str) -> Usage:
         try:
-            catalogue = self._shipped.catalogue if self.data_dir is None else catalogue_with(self.data_dir)
-        except InputError as error:
-            _log.warning("signatures of this server are left out: %s", error)
-            return self._shipped
-        return self._shipped if catalogue is self._shipped.catalogue else Doctor(catalogue)
-
-    def _log_of(self, report: Report) -> "LogSource":
-        from penstock.diagnose import LogSource
-
-        return LogSource(name="log", open=lambda: io.BytesIO(self._output(report)))
-
-    def _kernel_log(self, record: JobRecord | None, facts: "RunFacts") -> "list[LogSource]":
-        from penstock.diagnose import kernel_lines, text_source
-
-        if record is None or not self.on_this_machine:
-            return []
-        lines = kernel_lines(record.granted_at, kills=any(end.signalled == signal.SIGKILL for end in facts.ends))
-        return [text_source("\n".join(lines), "kernel log")] if lines else []
+            return self.backend.usage(run_id)
+        except Exception as error:
+            _log.debug("no usage of run %s: %s", run_id, error)
+            return Usage()
 
     def _output(self, report: Report) -> bytes:
         """The beginning and the end of what its workers said, or the last words it was reported with."""

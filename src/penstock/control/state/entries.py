@@ -26,6 +26,7 @@ from penstock.core import (
     Overhead,
     PreflightLevel,
     Recipe,
+    Report,
     Tenant,
     register,
 )
@@ -340,6 +341,20 @@ class Evaluated:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FailureReported:
+    """The run is gone, and its diagnosis is under way: what follows from its ``report`` is decided with that.
+
+    ``again``: the diagnosis had been interrupted by the end of a server.
+    """
+
+    at: float
+    job_id: str
+    run_id: str
+    report: Report
+    again: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunFailed:
     """The run is gone. ``retry_at`` says when it is tried again; without it the job has failed for good.
 
@@ -528,7 +543,7 @@ AboutJob = (
     Unblocked | PreparationNoted | Prepared | PreparationFailed | Cancelled | Paused | PauseAsked | Resumed | Edited
     | Launched
     | Progressed | Resized | WorkerLost | SaveFailed | RunNoted | RunWatched | RunSuspended | RunReleased | RunFinished
-    | RunFailed | NodeUnfit | CurveLearned | ResumableLearned | MetricReported | Evaluated
+    | FailureReported | RunFailed | NodeUnfit | CurveLearned | ResumableLearned | MetricReported | Evaluated
 )  # fmt: skip
 AboutNode = NodeLeft | NodeCame | NodeReshaped | NodePassed | DeviceLeft | DeviceCame
 Entry = (

@@ -165,6 +165,8 @@ class FoldedState:
         if record.grant is None and record.mark is None and not record.released:
             told.now += self._nodes_out_of_use(record)
         told.entries = sorted([*record.notes, *told.entries], key=lambda note: note.at)
+        if record.is_failing:
+            told.now += "; its run has failed, and its output is being read for the cause"
         if record.grant is not None and record.retry_at > self.at:
             told.now += f"; starts again in {format_duration(record.retry_at - self.at)}"
         return told

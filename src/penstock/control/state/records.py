@@ -1,8 +1,9 @@
 """What the platform knows of one job besides what the scheduler knows: where it runs, and how often it failed."""
 
+import math
 from dataclasses import dataclass, field, replace
 
-from penstock.control.state.entries import RunFailed, Submitted
+from penstock.control.state.entries import FailureReported, RunFailed, Submitted
 from penstock.control.state.evaluations import EvaluationResult, LatestEvaluation
 from penstock.core import (
     CPU_WORKER,
@@ -109,6 +110,8 @@ class JobRecord:
     reason: str = ""
     exit_code: int | None = None
     tail: tuple[str, ...] = ()
+    failing: FailureReported | None = None
+    """The failure of its present run, which is being diagnosed and is not decided yet."""
     diagnosis: Diagnosis | None = None
     """What its last failure was found to mean."""
     notes: list[Note] = field(default_factory=list)
@@ -280,6 +283,17 @@ class JobRecord:
             self.stint += 1
             self.generation += 1
 
+    @property
+    def is_failing(self) -> bool:
+        """Whether its present run has failed and waits for its diagnosis."""
+        return self.failing is not None and self.failing.run_id == self.run_id
+
+    def end_run(self, run_id: str) -> None:
+        """It uses no devices any more, and what it ended with is known."""
+        self.footprints.pop(run_id, None)
+        if self.failing is not None and self.failing.run_id == run_id:
+            self.failing = None
+
     def streak_after(self, entry: RunFailed) -> int:
         """Failures in a row without progress: one that got further than the last begins anew."""
         return 1 if (entry.step or 0) > self.failed_at_step else self.streak + 1
@@ -297,8 +311,8 @@ class JobRecord:
             return None
         return Wanted(
             job_id=self.id, run_id=self.run_id, workers=self.workers, generation=self.generation,
-            attempt=self.failures, not_before=self.retry_at, plans=self._plans(), until=self.until, best=self.best,
-            cpu_worker=self._cpu_worker(), saved_step=self.saved_step,
+            attempt=self.failures, not_before=math.inf if self.is_failing else self.retry_at, plans=self._plans(),
+            until=self.until, best=self.best, cpu_worker=self._cpu_worker(), saved_step=self.saved_step,
         )  # fmt: skip
 
     def _cpu_worker(self) -> Worker | None:

@@ -4,9 +4,11 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from penstock.diagnose.signatures.literals import bounded
+
 _COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _PREFIXES = tuple(
-    re.compile(pattern)
+    re.compile(bounded(pattern))
     for pattern in (
         r"\[(?:default|rank|Rank )(?P<rank>\d+)\]:? ?",
         r"\[(?:[\w.-]+@)?\d+,(?:mpirank:)?(?P<rank>\d+)(?:,[\w.-]+)?\]<(?:stdout|stderr|stddiag)>: ?",
@@ -27,7 +29,7 @@ _PREFIXES = tuple(
         r"\[\s*(?P<uptime>\d+\.\d{3,6})\] ",
     )
 )
-_NCCL = re.compile(r"^(?P<node>[\w.-]+):\d+:\d+ \[(?P<device>\d+)\] ")
+_NCCL = re.compile(bounded(r"^(?P<node>[\w.-]+):\d+:\d+ \[(?P<device>\d+)\] "))
 _ANYWHERE = re.compile(r"\[(?:PG [^\]]{0,80} )?Rank (?P<rank>\d+)\]|\brank[ :=]+(?P<named>\d+)\b", re.IGNORECASE)
 _HOST = re.compile(r"\bon node (?P<node>[\w.-]+)")
 _MOST_PREFIXES = 4

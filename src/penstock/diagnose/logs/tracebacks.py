@@ -22,6 +22,7 @@ _FOREIGN = re.compile(
 _ERROR = re.compile(r"^(?P<name>[A-Za-z_][\w.]*)(?:: ?(?P<message>.*)|$)")
 _NAMED = re.compile(r"(Error|Exception|Exit|Interrupt|Warning|Failure|Timeout|Died|Killed|NotFound|Missing\w*)$")
 _CLOCK = re.compile(r"\d{4}-\d\d-\d\d|\d{1,2}:\d\d(?::\d\d(?:[.,]\d+)?)?|\d+\.\d{3,}")
+_MOST_CLOCKS = 4
 _SAID = (
     "log",
     "msg",
@@ -104,5 +105,5 @@ def _beginning(prefix: str) -> re.Pattern[str] | None:
     """What the lines below a header with this prefix begin with: the same, but at another time."""
     if not prefix:
         return None
-    pieces = [re.escape(piece) for piece in _CLOCK.split(prefix)]
-    return re.compile(r"[\d:.,-]+".join(pieces))
+    pieces = [re.escape(piece) for piece in _CLOCK.split(prefix, maxsplit=_MOST_CLOCKS)]
+    return re.compile(r"[\d:.,-]{1,30}".join(pieces))

@@ -13,6 +13,9 @@ LEAST_ANCHOR = 7
 _TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|[*+?]\??|\{\d*,?\d*\}\??|.", re.DOTALL)
 _PLAIN_ESCAPE = re.compile(r"\\[^A-Za-z0-9]")
 _OPTIONAL = ("*", "?", "{")
+_MOST_REPEATS = {r"\w": 40, r"\d": 40, r"\s": 40, r"\S": 80}
+_MOST_OF_CLASS = 200
+"""Characters that one repeat of a class covers: more than any name, number or word of a message has."""
 
 
 def anchors_of(regex: str) -> tuple[str, ...]:
@@ -59,3 +62,19 @@ def _text(token: str) -> str | None:
     if _PLAIN_ESCAPE.fullmatch(token):
         return token[1]
     return token if len(token) == 1 and token not in ".^$*+?" else None
+
+
+def bounded(regex: str) -> str:
+    """The pattern with an end to every repeat of a class or a character; dots and groups stay as they are.
+
+    Two repeats without an end beside each other, such as ``\\w*.{0,60}``, cost the square of what a line has of them.
+    """
+    found: list[str] = []
+    for token in _TOKEN.findall(regex):
+        before = found[-1] if found else ""
+        is_class = before.startswith("[") or _text(before) is not None
+        most = _MOST_REPEATS.get(before, _MOST_OF_CLASS if is_class and before not in ("(", ")", "|") else 0)
+        if token[0] in "*+" and most:
+            token = f"{{{int(token[0] == '+')},{most}}}{token[1:]}"
+        found.append(token)
+    return "".join(found)

@@ -7,6 +7,7 @@ from enum import StrEnum
 from functools import cached_property
 
 from penstock.core import Remedy
+from penstock.diagnose.signatures.literals import bounded
 
 
 class Level(StrEnum):
@@ -60,15 +61,15 @@ class Signature:
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
-        return re.compile(self.regex, re.IGNORECASE)
+        return re.compile(bounded(self.regex), re.IGNORECASE)
 
     @cached_property
     def _near(self) -> re.Pattern[str]:
-        return re.compile(self.near, re.IGNORECASE)
+        return re.compile(bounded(self.near), re.IGNORECASE)
 
     @cached_property
     def _unless(self) -> re.Pattern[str]:
-        return re.compile(self.unless, re.IGNORECASE)
+        return re.compile(bounded(self.unless), re.IGNORECASE)
 
     @property
     def prefix(self) -> str:

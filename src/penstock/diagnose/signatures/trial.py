@@ -10,12 +10,17 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from penstock.diagnose.signatures.literals import bounded
 from penstock.diagnose.signatures.model import Signature
 
 _LONGEST = 4_096
+_MOST_S = 0.25
+"""Processor time that a pattern may take for one line."""
+_FILLERS = ("a", " ", "0", "a ", "0.", "(", "/", "aA0_-. :")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,9 +39,7 @@ def tried(signature: Signature, *, patience_s: float = 0.0) -> Trial:
     """Try a signature on its own example; with patience also on lines that could take it for ever."""
     faults = list(_faults(signature))
     if not faults and patience_s and not _is_quick(signature, patience_s):
-        faults.append(
-            f"its regex takes more than {patience_s:g} s on a line of {_LONGEST} characters: bound its repeats"
-        )
+        faults.append(f"its regex takes more than {_MOST_S:g} s on a line of {_LONGEST} characters: bound its repeats")
     return Trial(id=signature.id, faults=tuple(faults))
 
 
@@ -57,26 +60,35 @@ def _faults(signature: Signature) -> Iterator[str]:
 
 def _is_quick(signature: Signature, patience_s: float) -> bool:
     command = [sys.executable, "-m", "penstock.diagnose.signatures.trial"]
-    given = json.dumps({"regex": signature.regex, "example": signature.example})
+    given = json.dumps({
+        "patterns": (signature.regex, signature.near, signature.unless), "example": signature.example,
+        "anchors": signature.anchors, "most_s": _MOST_S,
+    })  # fmt: skip
     try:
         return subprocess.run(command, input=given, text=True, timeout=patience_s, check=False).returncode == 0
     except subprocess.TimeoutExpired:
         return False
 
 
-def hard_lines(example: str) -> Iterator[str]:
-    """Lines as long as any that is searched, made of the example and of what patterns like to repeat."""
-    yield (example * (_LONGEST // max(1, len(example)) + 1))[:_LONGEST]
-    for filler in ("a", " ", "0", "a ", "0.", "(", "/", "aA0_-. :"):
-        for start in (example, example[: len(example) // 2], ""):
-            yield (start + filler * _LONGEST)[: _LONGEST - 1] + "!"
+def hard_lines(example: str, anchors: Iterable[str] = ()) -> Iterator[str]:
+    """Lines as long as any that is searched, made of the example, the anchors and of what patterns like to repeat."""
+    for whole in (example, *anchors):
+        starts = (whole, f"{whole} ") if whole != example else (example, example[: len(example) // 2], "")
+        for start in starts:
+            yield (start * (_LONGEST // max(1, len(start)) + 1))[:_LONGEST]
+            for filler in _FILLERS:
+                yield (start + filler * _LONGEST)[: _LONGEST - 1] + "!"
 
 
 def main() -> None:
     given = json.load(sys.stdin)
-    pattern = re.compile(given["regex"], re.IGNORECASE)
-    for line in hard_lines(given["example"]):
-        pattern.search(line)
+    for regex in filter(None, given["patterns"]):
+        pattern = re.compile(bounded(regex), re.IGNORECASE)
+        for line in hard_lines(given["example"], given["anchors"]):
+            began = time.process_time()
+            pattern.search(line)
+            if time.process_time() - began > given["most_s"]:
+                sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ _COLLECTIVES = frozenset({
 _BACKWARD = "_engine_run_backward"
 _SETTLING = "_settle_device"
 _MEETING = "take_order"
+_LONGEST_LINE = 500
 _SPY_PROCESS = re.compile(r"Process (?P<id>\d+):")
 _SPY_THREAD = re.compile(r'Thread (?P<id>\S+) \(.*?\)(: "(?P<name>.*)")?$')
 _SPY_CALL = re.compile(r"\s+(?P<function>.+) \((?P<file>.*):(?P<line>\d+)\)$")
@@ -75,8 +76,9 @@ def as_text(threads: Sequence[ThreadStack]) -> str:
 def read_spy(text: str) -> tuple[ThreadStack, ...]:
     """Stacks as ``py-spy dump`` prints them, the innermost call first; the main thread is numbered as its process."""
     threads: list[tuple[str, str, list[StackFrame]]] = []
-    process = next((found["id"] for line in text.splitlines() if (found := _SPY_PROCESS.match(line))), "")
-    for line in text.splitlines():
+    lines = [line[:_LONGEST_LINE] for line in text.splitlines()]
+    process = next((found["id"] for line in lines if (found := _SPY_PROCESS.match(line))), "")
+    for line in lines:
         if (head := _SPY_THREAD.match(line)) is not None:
             threads.append((head["id"], head["name"] or head["id"], []))
         elif threads and (call := _SPY_CALL.match(line)) is not None:

@@ -3,6 +3,7 @@
 import math
 
 from penstock.control.state.entries import (
+    FailureReported,
     Launched,
     Progressed,
     Resized,
@@ -77,7 +78,7 @@ def _run_noted(state: FoldedState, entry: RunNoted | RunWatched) -> None:
 def _run_suspended(state: FoldedState, entry: RunSuspended) -> None:
     record = state.live(entry.job_id)
     record.count_energy(entry.energy_j, estimated=entry.energy_estimated)
-    record.footprints.pop(entry.run_id, None)
+    record.end_run(entry.run_id)
     record.saved_step = entry.saved_step or record.saved_step
     if entry.run_id == record.run_id:
         _settle_without_devices(state, record)
@@ -115,10 +116,16 @@ def _run_finished(state: FoldedState, entry: RunFinished) -> None:
     state.close(record, JobPhase.FINISHED, entry.at, "; ".join(filter(None, said)))
 
 
+def _failure_reported(state: FoldedState, entry: FailureReported) -> None:
+    record = state.live(entry.job_id)
+    if entry.run_id == record.run_id:
+        record.failing = entry
+
+
 def _run_failed(state: FoldedState, entry: RunFailed) -> None:
     record = state.live(entry.job_id)
     record.count_energy(entry.energy_j, estimated=entry.energy_estimated)
-    record.footprints.pop(entry.run_id, None)
+    record.end_run(entry.run_id)
     record.saved_step = entry.saved_step or record.saved_step
     if entry.run_id != record.run_id:
         return
@@ -161,5 +168,6 @@ RUN_REDUCERS: Reducers = {
     RunSuspended: _run_suspended,
     RunReleased: _run_released,
     RunFinished: _run_finished,
+    FailureReported: _failure_reported,
     RunFailed: _run_failed,
 }
