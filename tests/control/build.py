@@ -193,6 +193,7 @@ class Platform:
             self.journal, self.backend, StandInLearner(), preparer=preparer,
             forecasts=self.forecasts if self.foreseeing else None, launch_grace_s=5.0, nodes_every_s=1.0,
             patience_s=20.0, concurrency=0, evaluations=self.drafts,
+            data_dir=Path(self.url.removeprefix("sqlite:///")).parent,
         )  # fmt: skip
         self.reconciler.begin(Configured(at=0.0, nodes=self.backend.nodes(), policy=self.policy))
         self.commands = Commands(self.journal, StandInReader(self.files_at), self.forecasts)

@@ -153,7 +153,7 @@ def assemble(
     reconciler = Reconciler(
         journal, backend, Learner(stores), preparer=preparer, forecasts=forecasts,
         diagnoser=RunDiagnoser(backend, data_dir.path, on_this_machine=config.backend == "local"),
-        evaluations=EvaluationDrafts(reader, links, quotas.fitted),
+        evaluations=EvaluationDrafts(reader, links, quotas.fitted), data_dir=data_dir.path,
     )  # fmt: skip
     readings = DeviceReadings(journal, backend)
     metrics = Metrics(journal, reconciler, readings)

@@ -6,6 +6,7 @@ from penstock.tools.doors import lazy_door
 from penstock.tools.files import (
     atomic_directory,
     atomic_file,
+    is_disk_full,
     partial_path,
     sync_directory,
     sync_file,
@@ -53,6 +54,7 @@ __all__ = [
     "give_up_privileges",
     "has_compiler",
     "interpret_first",
+    "is_disk_full",
     "json_pieces",
     "lazy_door",
     "may_execute",

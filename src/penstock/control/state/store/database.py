@@ -77,13 +77,13 @@ class Database:
     def connect(self) -> Iterator[Connection]:
         """To read."""
         self.check()
-        with told(), self._engine.connect() as connection:
+        with told(self._engine), self._engine.connect() as connection:
             yield connection
 
     @contextmanager
     def begin(self) -> Iterator[Connection]:
         """To write: all of it or nothing, and nothing if somebody else has claimed the database."""
-        with told(), self._lease.turn(), self._engine.begin() as connection:
+        with told(self._engine), self._lease.turn(), self._engine.begin() as connection:
             self._lease.fence(connection)
             yield connection
 
@@ -170,7 +170,7 @@ _VERSION = table("alembic_version", column("version_num"))
 def _opening(engine: Engine) -> Iterator[None]:
     where = engine.url.render_as_string(hide_password=True)
     try:
-        with told():
+        with told(engine):
             yield
     except DamagedError:
         raise
