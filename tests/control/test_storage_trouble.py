@@ -65,7 +65,8 @@ def test_a_client_asks_again(served: Served) -> None:
 
 
 def _refusals(served: Served) -> int:
-    lines = httpx.get(f"{served.url}/metrics", trust_env=False).text.splitlines()
+    with served.http() as http:
+        lines = http.get("/metrics").text.splitlines()
     return sum(1 for line in lines if 'code="503"' in line)
 
 

@@ -61,6 +61,10 @@ class Credentials:
         """Whoever holds the token with this id, if it is valid."""
         return self._unless_expired(self._tokens.find(token_id))
 
+    def tenants(self) -> frozenset[str]:
+        """Return the tenants that have a token."""
+        return frozenset(token.tenant for token in self._tokens.list())
+
     def is_valid(self, who: Principal) -> bool:
         """Whether somebody who was let in would be still; costs nothing to ask."""
         return not (
