@@ -14,6 +14,7 @@ import pytest
 from penstock.client import Client, DataDir, ensure_server
 from penstock.control import Tenancy
 from penstock.core import InputError
+from penstock.learn import CurveStore
 from penstock.serve.config import Config
 from penstock.serve.isolation import tenancy_of, tenant_users
 from penstock.wire import ForbiddenError
@@ -263,5 +264,15 @@ def test_sharing_one_user_is_accepted_when_the_configuration_says_so(data_dir: P
 def test_a_home_that_was_open_to_others_is_closed(data_dir: Path) -> None:
     data_dir.mkdir(mode=0o755)
     data_dir.chmod(0o755)
-    with ensure_server(data_dir, options=["--slots", "1"]):
+    (data_dir / "penstock.toml").write_text("slots = 1\n")
+    (data_dir / "secrets" / "default").mkdir(parents=True)
+    (data_dir / "secrets" / "default" / "old").write_text("value")
+    with ensure_server(data_dir, options=["--slots", "1"]) as admin:
+        admin.set_secret("new", "value", tenant="other")
+        CurveStore(data_dir / "curves.db")
         assert stat.S_IMODE(data_dir.stat().st_mode) == 0o700
+        private = [*data_dir.glob("*.*"), *(data_dir / "secrets").rglob("*"), data_dir / "secrets"]
+        assert {"penstock.db", "penstock.db-wal", "curves.db", "penstock.toml", "old", "new", "secrets"} <= {
+            path.name for path in private
+        }
+        assert {path.name for path in private if stat.S_IMODE(path.stat().st_mode) & 0o077} == set()

@@ -11,7 +11,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from penstock.core import InputError, StorageError, StorageFullError
-from penstock.tools import is_disk_full
+from penstock.tools import create_private, is_disk_full
 
 VERSION = 1
 _WAIT_S = 30.0
@@ -30,6 +30,7 @@ class SharedDatabase:
             self.path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as problem:
             raise InputError(f"{self.path.parent} cannot be created: {problem.strerror}", "a writable place") from None
+        create_private(self.path)
         _patiently(self._switch_to_wal)
         with self.writing() as database:
             version = database.execute("PRAGMA user_version").fetchone()[0]

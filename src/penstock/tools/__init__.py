@@ -6,6 +6,7 @@ from penstock.tools.doors import lazy_door
 from penstock.tools.files import (
     atomic_directory,
     atomic_file,
+    create_private,
     is_disk_full,
     partial_path,
     sync_directory,
@@ -48,6 +49,7 @@ __all__ = [
     "closed_to",
     "compiled",
     "compiled_in_place",
+    "create_private",
     "die_with_parent",
     "file_lock",
     "flat_texts",

@@ -7,7 +7,7 @@ one. ``durable`` also survives a power cut: the content is flushed before the re
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -26,6 +26,12 @@ def write_atomically(path: Path, content: str | bytes, *, durable: bool = False,
     with atomic_file(path, durable=durable, mode=mode) as file:
         file.write(data)
     return len(data)
+
+
+def create_private(path: Path) -> None:
+    """Make an empty file for this user alone, unless there is one; what cannot be made is left to who opens it."""
+    with suppress(OSError):
+        os.close(os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
 
 
 def is_disk_full(path: Path) -> bool:

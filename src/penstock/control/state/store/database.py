@@ -14,6 +14,7 @@ from penstock.control.state.store.faults import DamagedError, told
 from penstock.control.state.store.lease import Lease
 from penstock.control.state.store.tables import leases
 from penstock.core import InputError, require
+from penstock.tools import create_private
 from penstock.wire import UnavailableError
 
 _MIGRATIONS = Path(__file__).with_name("migrations")
@@ -33,6 +34,8 @@ def open_engine(url: str) -> Engine:
         raise InputError(f"{url!r} is not a database URL", _ALLOWED) from None
     backend = parsed.get_backend_name()
     if backend == "sqlite":
+        if parsed.database:
+            create_private(Path(parsed.database))  # its log and its shared memory get the same mode from SQLite
         engine = create_engine(parsed, connect_args={"timeout": _BUSY_S})
         event.listen(engine, "connect", _prepare_sqlite)
         return engine
