@@ -128,9 +128,12 @@ def test_old_protocols_are_refused(certified: Certified) -> None:
             context.minimum_version = ssl.TLSVersion.TLSv1
             context.maximum_version = newest
         context.set_ciphers("ALL:@SECLEVEL=0")
-        with socket.create_connection((str(address.hostname), address.port or 0), timeout=20) as line:
-            with contextlib.nullcontext() if spoken else pytest.raises(ssl.SSLError):
-                context.wrap_socket(line, server_hostname=address.hostname).close()
+        place = (str(address.hostname), address.port or 0)
+        with (
+            socket.create_connection(place, timeout=20) as line,
+            contextlib.nullcontext() if spoken else pytest.raises(ssl.SSLError),
+        ):
+            context.wrap_socket(line, server_hostname=address.hostname).close()
 
 
 def test_a_named_proxy_says_where_a_request_came_from(certified: Certified) -> None:
