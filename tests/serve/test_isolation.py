@@ -237,6 +237,17 @@ def test_an_engine_without_isolation_is_for_one_tenant(tmp_path: Path, options: 
             tenancy.admit("blue")
 
 
+def test_a_job_that_waits_for_devices_stands_in_the_way_as_one_that_runs(tmp_path: Path) -> None:
+    config = Config(data_dir=tmp_path)
+    with platform(tmp_path, policy="fifo") as world:
+        for _ in range(8):
+            world.submit(work=1000)
+        job = world.submit(tenant="red", work=5)
+        assert job not in world.journal.state.engaged
+        earlier = tenancy_of(config, world.journal, tenant_users(config)).in_use()
+        assert list(earlier.items()) == [("default", "the owner's token"), ("red", f"job {job}")]
+
+
 def test_jobs_on_slurm_run_as_the_servers_user_and_that_is_said(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -59,8 +59,8 @@ def tenancy_of(config: Config, journal: "Journal", users: "TenantUsers") -> "Ten
             if token.role is not Role.ADMIN:
                 found.setdefault(token.tenant, f"token {token.name!r} ({token.id})")
         with journal.reading() as state:
-            for job_id, record in state.engaged.items():
-                found.setdefault(record.job.tenant, f"job {job_id}")
+            for tenant, job_id in state.active.one_of_each().items():
+                found.setdefault(tenant, f"job {job_id}")
         return found
 
     accepted = config.accept_shared_user or is_plugin(config.backend)
