@@ -32,6 +32,7 @@ from websockets.typing import Origin
 from bench.live import percentile, running
 from bench.null_backend import OUTPUT, NullBackend
 from penstock.client import Client
+from penstock.control import session_cookie
 from penstock.core import Launch, ReportKind
 from penstock.serve import Config, serve
 
@@ -107,9 +108,9 @@ class Crowd:
         try:
             form = {"token": self.tokens[number % len(self.tokens)]}
             answer = await http.post("/ui/sign-in", data=form)
-            cookie = answer.cookies["penstock_session"]
+            cookie = answer.cookies[session_cookie(self.url)]
             began = time.perf_counter()
-            page = await http.get("/ui/jobs", headers={"Cookie": f"penstock_session={cookie}"})
+            page = await http.get("/ui/jobs", headers={"Cookie": f"{session_cookie(self.url)}={cookie}"})
             self.figures.page_s.append(time.perf_counter() - began)
             http.cookies.clear()
             query = ast.literal_eval(re.search(r"query: (\{.*?\})", page.text)[1])  # type: ignore[index]
@@ -128,7 +129,7 @@ class Crowd:
     async def _watch(self, page: tuple[str, str], ends_at: float) -> None:
         query, cookie = page
         address = f"{self.url.replace('http', 'ws')}/ui/_nicegui_ws/socket.io/?{query}"
-        headers = {"Cookie": f"penstock_session={cookie}"}
+        headers = {"Cookie": f"{session_cookie(self.url)}={cookie}"}
         try:
             async with connect(
                 address, origin=Origin(self.url), additional_headers=headers, proxy=None, max_size=None

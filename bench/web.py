@@ -32,7 +32,7 @@ from rich.table import Table
 from bench.live import filled, plain_job, running
 from bench.null_backend import NullBackend
 from penstock.client import Client
-from penstock.control import SESSION_COOKIE
+from penstock.control import session_cookie
 from penstock.core import Node
 from penstock.serve import Config, serve
 
@@ -104,7 +104,8 @@ def signed_in(browser: Browser, client: Client) -> Page:
     """A fresh profile with somebody's cookie, and nothing else."""
     context = browser.new_context(viewport={"width": 1280, "height": 900})
     answer = httpx.get(client.sign_in_link(), follow_redirects=False, trust_env=False)
-    cookie = {"name": SESSION_COOKIE, "value": answer.cookies[SESSION_COOKIE], "url": f"{client.url}/ui/"}
+    name = session_cookie(client.url)
+    cookie = {"name": name, "value": answer.cookies[name], "url": f"{client.url}/ui/"}
     context.add_cookies([cookie])  # type: ignore[list-item]
     page = context.new_page()
     page.set_default_timeout(PATIENCE_MS)

@@ -10,6 +10,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -408,6 +409,7 @@ def test_a_notebook_is_reached_by_its_address_and_closed_by_ctrl_c(penstock: Ter
     assert notebook.stdout is not None
     with notebook.stdout:
         address = notebook.stdout.readline().strip()
+        assert urlsplit(address).hostname == "localhost", "the cookies of a dashboard at 127.0.0.1 do not come along"
         with urllib.request.urlopen(address, timeout=60) as answer:
             assert answer.status == 200
         assert "token" not in penstock("logs", "book").stdout

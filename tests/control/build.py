@@ -199,6 +199,7 @@ class Platform:
             forecasts=self.forecasts if self.foreseeing else None, launch_grace_s=5.0, nodes_every_s=1.0,
             patience_s=20.0, concurrency=0, evaluations=self.drafts,
             diagnoser=RunDiagnoser(self.backend, examine=examined), start_diagnosis=self._diagnose,
+            data_dir=Path(self.url.removeprefix("sqlite:///")).parent,
         )  # fmt: skip
         self.reconciler.begin(Configured(at=0.0, nodes=self.backend.nodes(), policy=self.policy))
         self.commands = Commands(self.journal, StandInReader(self.files_at), self.forecasts)

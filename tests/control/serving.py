@@ -70,6 +70,13 @@ class Served:
         return httpx.Client(base_url=self.url, headers=headers, verify=_TRUST, trust_env=False, timeout=10.0)
 
 
+def leave_one_tenant(served: Served) -> None:
+    """Revoke the tokens of all tenants but the admin's."""
+    for token in served.world.journal.store.tokens.list():
+        if token.tenant != "default":
+            served.world.platform.credentials.revoke(token.id)
+
+
 @contextmanager
 def serving(world: Platform, **limits: Any) -> Iterator[Served]:
     tokens = world.journal.store.tokens

@@ -7,6 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from penstock.control import session_cookie
 from penstock.control.api.limits import Callers
 from penstock.control.state.store import Principal, Role
 from tests.control.build import Platform, platform
@@ -65,6 +66,16 @@ def test_a_session_counts_for_itself_wherever_it_comes_from() -> None:
     ]  # fmt: skip
 
 
+def test_a_session_is_one_of_its_port() -> None:
+    named = {host: session_cookie(host) for host in ("gpus.example.org", "127.0.0.1:8470", "[::1]:8470", "[::1]", None)}
+    assert list(named.values()) == [
+        "penstock_session", "penstock_session_8470", "penstock_session_8470", "penstock_session", "penstock_session",
+    ]  # fmt: skip
+    callers = Callers(KnownPeople(cookies={"c-1": "s-1", "c-2": "s-2"}))
+    both = b"penstock_session_8470=c-1; penstock_session_8471=c-2"
+    assert coroutines.run(callers.of("a", None, both, b"127.0.0.1:8471")).key == "session s-2"
+
+
 def test_a_revoked_token_is_forgotten_after_a_while() -> None:
     people, now = KnownPeople({"secret": "t-1"}), [0.0]
     callers = Callers(people, clock=lambda: now[0])
@@ -92,7 +103,7 @@ def test_a_flood_from_an_address_leaves_whoever_is_signed_in_alone(world: Platfo
         cookie = credentials.sign_in(credentials.authenticate(served.secrets["ada"]), "127.0.0.1")
         with served.http(None) as http:
             flood = [http.get("/v1/jobs").status_code for _ in range(10)]
-            http.cookies.set("penstock_session", cookie)
+            http.cookies.set(session_cookie(served.url), cookie)
             mine = [http.get("/docs").status_code for _ in range(4)]
         assert flood == [401] * 5 + [429] * 5
         assert mine == [200] * 4

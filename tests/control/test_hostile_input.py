@@ -13,7 +13,7 @@ from sqlalchemy.exc import OperationalError
 from penstock.core import InputError
 from penstock.wire import TooManyError, UnauthorizedError
 from tests.control.build import Platform
-from tests.control.serving import Served, serving, until
+from tests.control.serving import Served, leave_one_tenant, serving, until
 
 
 def _run(served: Served, job: str) -> str:
@@ -216,13 +216,15 @@ def test_a_stream_ends_when_its_token_expires(served: Served) -> None:
 
 def test_metrics_are_for_this_machine_under_its_own_name(world: Platform) -> None:
     with serving(world) as served, served.http(None) as http:
-        assert http.get("/metrics").status_code == 200
         for stranger in ({"host": "rebound.example"}, {"x-forwarded-for": "10.0.0.1"}, {"host": "rebound.example:80"}):
             assert http.get("/metrics", headers=stranger).status_code == 401
         with served.http("ada") as ada:
             assert ada.get("/metrics", headers={"host": "rebound.example"}).status_code == 403
         with served.http() as admin:
             assert admin.get("/metrics", headers={"host": "rebound.example"}).status_code == 200
+        leave_one_tenant(served)
+        assert http.get("/metrics").status_code == 200
+        assert http.get("/metrics", headers={"host": "rebound.example"}).status_code == 401
     with serving(world, open_metrics=True) as served, served.http(None) as http:
         assert http.get("/metrics", headers={"host": "rebound.example"}).status_code == 200
 

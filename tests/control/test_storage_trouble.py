@@ -4,7 +4,7 @@ import errno
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,14 @@ from sqlalchemy import event
 from penstock.client import DataDir
 from penstock.control.api import limits
 from penstock.control.state.store import TokenRepository, lease
-from penstock.core import InputError, StorageFullError
+from penstock.core import InputError, StorageError, StorageFullError
 from penstock.learn import CostStore
 from penstock.wire import UnavailableError
-from tests.control.build import Platform
+from tests.control.build import Platform, platform
 from tests.control.serving import Served, serving, until
+from tests.tools.disks import Disk, disk, mounted
+
+__all__ = ["disk"]
 
 
 @pytest.fixture
@@ -62,7 +65,8 @@ def test_a_client_asks_again(served: Served) -> None:
 
 
 def _refusals(served: Served) -> int:
-    lines = httpx.get(f"{served.url}/metrics", trust_env=False).text.splitlines()
+    with served.http() as http:
+        lines = http.get("/metrics").text.splitlines()
     return sum(1 for line in lines if 'code="503"' in line)
 
 
@@ -98,6 +102,51 @@ def test_a_full_disk_under_what_is_learned_is_told_as_such(tmp_path: Path, monke
     monkeypatch.setattr(sqlite3, "connect", connect)
     with pytest.raises(StorageFullError, match="is full"):
         CostStore(tmp_path / "curves.db")
+
+
+@pytest.mark.parametrize("exhaust", [Disk.fill, Disk.use_up_inodes])
+def test_what_is_learned_on_a_disk_without_room_is_not_to_be_moved_away(
+    disk: Disk, exhaust: Callable[[Disk], None]
+) -> None:
+    store = CostStore(disk.path / "curves.db")
+    exhaust(disk)
+    with pytest.raises(StorageFullError, match="is full") as refused:
+        store.adopt("")
+    assert "Move" not in str(refused.value)
+    disk.free()
+    store.adopt("")
+
+
+@pytest.mark.parametrize("exhaust", [Disk.fill, Disk.use_up_inodes])
+def test_a_server_on_a_disk_without_room_is_not_ready(tmp_path: Path, exhaust: Callable[[Disk], None]) -> None:
+    stop = threading.Event()
+    with mounted(tmp_path / "disk", "4m") as disk, platform(disk.path) as world, serving(world) as served:
+        loop = threading.Thread(target=world.reconciler.run, args=(stop, 0.05))
+        loop.start()
+        try:
+            with served.http() as http:
+                until(lambda: http.get("/readyz").status_code == 200, "a server that is ready")
+                exhaust(disk)
+                until(lambda: "is full" in http.get("/readyz").json()["trouble"], "the full disk to be reported")
+                assert http.get("/readyz").status_code == 503
+                posted = [http.post("/v1/jobs", json={"name": "x" * 150, "work": 5}).status_code for _ in range(40)]
+                assert set(posted) <= {201, 507}
+                assert (507 in posted) == (exhaust is Disk.fill), "a log that is open needs no inode"
+                disk.free()
+                until(lambda: http.get("/readyz").status_code == 200, "a server that is ready again")
+                assert http.post("/v1/jobs", json={"work": 5}).status_code == 201
+        finally:
+            stop.set()
+            loop.join()
+
+
+def test_what_is_learned_on_a_disk_that_is_read_only_is_not_the_fault_of_the_request(disk: Disk) -> None:
+    store = CostStore(disk.path / "curves.db")
+    disk.remount("ro")
+    with pytest.raises(StorageError, match="disk that can be read and written") as refused:
+        store.adopt("")
+    assert refused.value.status == 503
+    disk.remount("rw")
 
 
 def test_health_never_waits_for_the_database(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:

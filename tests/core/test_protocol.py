@@ -51,7 +51,7 @@ _number = st.none() | st.floats(allow_nan=False)
 _seconds = st.floats(0, 1e9)
 _generation = st.integers(0, 2**31 - 1)
 _name = st.text(min_size=1, max_size=128)
-_clean = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), max_size=20)
+_clean = st.text(st.characters(exclude_categories=("Cs", "Cc")), max_size=20)
 _times = st.builds(
     StepTimes, step=_whole, steps=_whole, step_s=_seconds, compute_s=_seconds, input_s=_seconds, wait_s=_seconds,
     samples=st.floats(0, 1e6),

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.control.serving import Served
+
 
 @dataclass(frozen=True)
 class Exposition:
@@ -30,6 +32,14 @@ def read(text: str) -> Exposition:
         for sample in family.samples:
             samples[sample.name, frozenset(sample.labels.items())] = sample.value
     return Exposition(samples, frozenset(names))
+
+
+def metrics_token(served: Served) -> str:
+    """A token that reads metrics and nothing else."""
+    with served.client() as client:
+        made = client.make_token(name="prometheus", tenant="default", role="admin", scope=["metrics"])
+    assert made.secret is not None
+    return made.secret
 
 
 def scrape(http: httpx.Client) -> Exposition:

@@ -5,7 +5,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-import httpx
 import pytest
 
 from penstock.control.state.entries import Configured
@@ -13,8 +12,8 @@ from penstock.control.state.store import Principal, Role
 from penstock.core import Node, Usage
 from penstock.wire import OVER, ResumeRequest
 from tests.control.build import ADMIN, Platform, platform
-from tests.control.serving import Served, serving
-from tests.metrics.exposition import Exposition, scrape
+from tests.control.serving import Served, leave_one_tenant, serving
+from tests.metrics.exposition import Exposition, metrics_token, scrape
 
 BLUE = Principal(id="b", name="bo", role=Role.USER, tenant="blue")
 
@@ -26,7 +25,7 @@ def served(world: Platform) -> Iterator[Served]:
 
 
 def look(served: Served) -> Exposition:
-    with served.http(None) as http:
+    with served.http() as http:
         return scrape(http)
 
 
@@ -234,7 +233,7 @@ def test_tenants_do_not_grow_without_end(served: Served) -> None:
 def test_names_follow_the_conventions(served: Served) -> None:
     served.world.submit(work=100, within=500)
     served.world.passes(200)
-    with served.http(None) as http:
+    with served.http() as http:
         text = http.get("/metrics").text
     types = dict(re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE))
     ours = {
@@ -249,10 +248,22 @@ def test_names_follow_the_conventions(served: Served) -> None:
             assert name.endswith("_seconds"), name
 
 
+def test_with_a_second_tenant_it_takes_an_admins_token_on_this_machine_too(served: Served) -> None:
+    with served.http(None) as nobody, served.http("ada") as user:
+        assert nobody.get("/metrics").status_code == 401
+        assert user.get("/metrics").status_code == 403
+        bearer = {"Authorization": f"Bearer {metrics_token(served)}"}
+        assert nobody.get("/metrics", headers=bearer).status_code == 200
+        assert nobody.get("/v1/jobs", headers=bearer).status_code == 403, "a token for metrics reads nothing else"
+        leave_one_tenant(served)
+        assert nobody.get("/metrics").status_code == 200
+        served.world.submit(work=100, tenant="red")
+        assert nobody.get("/metrics").status_code == 401, "the job of another tenant counts like a token"
+
+
 def test_from_elsewhere_it_takes_an_admins_token(served: Served) -> None:
     elsewhere = {"X-Forwarded-For": "203.0.113.9"}
     with served.http(None) as nobody, served.http("ada") as user, served.http("admin") as admin:
-        assert nobody.get("/metrics").status_code == 200
         assert nobody.get("/metrics", headers=elsewhere).status_code == 401
         assert user.get("/metrics", headers=elsewhere).status_code == 403
         assert admin.get("/metrics", headers=elsewhere).status_code == 200
@@ -269,7 +280,7 @@ def test_two_servers_in_one_process_do_not_share_figures(
 
 
 def test_open_metrics_is_spoken_to_those_who_ask_for_it(served: Served) -> None:
-    with httpx.Client(base_url=served.url, trust_env=False) as http:
+    with served.http() as http:
         answer = http.get("/metrics", headers={"Accept": "application/openmetrics-text; version=1.0.0"})
     assert answer.headers["content-type"].startswith("application/openmetrics-text")
     assert answer.text.endswith("# EOF\n")

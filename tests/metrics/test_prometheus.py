@@ -14,7 +14,7 @@ import yaml
 
 from tests.control.build import Platform
 from tests.control.serving import Served, serving, until
-from tests.metrics.exposition import scrape
+from tests.metrics.exposition import metrics_token, scrape
 from tests.tools.needs import engine
 from tests.tools.ports import free_port
 
@@ -31,18 +31,21 @@ def served(world: Platform) -> Iterator[Served]:
 
 @pytest.fixture
 def prometheus(served: Served, tmp_path: Path) -> Iterator[httpx.Client]:
-    with watching(served.url, tmp_path) as http:
+    with watching(served.url, tmp_path, metrics_token(served)) as http:
         yield http
 
 
 @contextmanager
-def watching(url: str, folder: Path) -> Iterator[httpx.Client]:
-    """Our configuration with another target, and a second instead of a quarter of a minute."""
+def watching(url: str, folder: Path, token: str = "") -> Iterator[httpx.Client]:
+    """Our configuration with another target and token, and a second instead of a quarter of a minute."""
     program = engine("prometheus")
     settings = yaml.safe_load((PROMETHEUS / "prometheus.yml").read_text())
     settings["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
     settings["rule_files"] = [str(hurried(PROMETHEUS / name, folder)) for name in settings["rule_files"]]
-    settings["scrape_configs"][0]["static_configs"][0]["targets"] = [url.removeprefix("http://")]
+    scraped = settings["scrape_configs"][0]
+    scraped["static_configs"][0]["targets"] = [url.removeprefix("http://")]
+    scraped["authorization"]["credentials_file"] = str(folder / "token")
+    (folder / "token").write_text(token)
     (folder / "prometheus.yml").write_text(yaml.safe_dump(settings))
     port = free_port()
     command = [
@@ -127,7 +130,7 @@ def test_promtool_accepts_the_rules(what: str) -> None:
 
 
 def test_every_metric_that_rules_and_dashboard_use_is_exposed(served: Served) -> None:
-    with served.http(None) as http:
+    with served.http() as http:
         exposed = scrape(http).names
     rules = {name: yaml.safe_load((PROMETHEUS / name).read_text()) for name in ("rules.yml", "alerts.yml")}
     recorded = {rule["record"] for group in rules["rules.yml"]["groups"] for rule in group["rules"]}
@@ -141,14 +144,14 @@ def test_every_metric_that_rules_and_dashboard_use_is_exposed(served: Served) ->
 
 
 def test_everything_exposed_is_on_the_dashboard_or_in_a_rule(served: Served) -> None:
-    with served.http(None) as http:
+    with served.http() as http:
         exposed = {name for name in scrape(http).names if name.startswith("penstock_")}
     text = "".join(path.read_text() for path in sorted(DEPLOY.rglob("*")) if path.is_file())
     assert {name for name in exposed if name not in text} == set()
 
 
 def test_everything_exposed_is_documented(served: Served) -> None:
-    with served.http(None) as http:
+    with served.http() as http:
         exposed = {name for name in scrape(http).names if name.startswith("penstock_")}
     guide = (DEPLOY.parent / "docs" / "metrics.md").read_text()
     assert {name for name in exposed if f"`{name}`" not in guide} == set()

@@ -1,17 +1,24 @@
 """A job is no way to the server: not to its secrets, not to its environment, not to the runs of other tenants."""
 
+import contextlib
 import json
 import os
 import pwd
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from penstock.client import Client, DataDir, ensure_server
+from penstock.control import Tenancy
 from penstock.core import InputError
+from penstock.learn import CurveStore
+from penstock.serve.config import Config
+from penstock.serve.isolation import tenancy_of, tenant_users
 from penstock.wire import ForbiddenError
+from tests.control.build import platform
 from tests.control.serving import end_everything_on, until
 from tests.serve.other_users import (
     PYTHON,
@@ -196,14 +203,66 @@ def data_dir(tmp_path: Path) -> Iterator[Path]:
 
 def test_one_user_is_one_tenant_unless_sharing_is_accepted(data_dir: Path) -> None:
     with ensure_server(data_dir, options=["--slots", "1"]) as admin:
-        admin.make_token(name="ada", tenant="red")
-        admin.make_token(name="bob", tenant="red")
-        with pytest.raises(ForbiddenError, match=r"not be isolated from red.*run_as.*accept_shared_user"):
+        admin.make_token(name="ada", tenant="default")
+        with pytest.raises(
+            ForbiddenError, match=r"not be isolated from default \(the owner's token\).*run_as.*accept_shared_user"
+        ):
             admin.make_token(name="eve", tenant="blue")
-        with pytest.raises(ForbiddenError, match="not be isolated from red"):
-            admin.submit({"command": "true", "work": "1 step", "environment": {"working_dir": "/"}})
-        assert admin.jobs().jobs == []
+        with pytest.raises(ForbiddenError, match="not be isolated from default"):
+            admin.submit(_spec("-c", "pass", tenant="defualt"))
+        assert admin.submit(_spec("-c", "pass", tenant="default")).job.tenant == "default"
     assert "jobs run as the server's own user" in (data_dir / "server.log").read_text()
+
+
+VOLUME = {"name": "shared", "mountPath": "/shared", "persistentVolumeClaim": {"claimName": "shared"}}
+
+
+@pytest.mark.parametrize(
+    ("options", "refusal"),
+    [
+        ({"backend": "slurm"}, r"from default \(the owner's token\).*run_as.*accept_shared_user"),
+        ({"backend": "kubernetes", "backend_settings": {"volumes": [VOLUME]}}, "the volumes shared readOnly"),
+        ({"backend": "kubernetes", "backend_settings": {"volumes": [VOLUME | {"readOnly": True}]}}, ""),
+        ({"backend": "kubernetes"}, ""),
+        ({"backend": "slurm", "accept_shared_user": True}, ""),
+        ({"backend": "company.cluster:make"}, ""),
+    ],
+)
+def test_an_engine_without_isolation_is_for_one_tenant(tmp_path: Path, options: dict[str, Any], refusal: str) -> None:
+    config = Config(data_dir=tmp_path, **options)
+    with platform(tmp_path) as world:
+        tenancy = tenancy_of(config, world.journal, tenant_users(config))
+        tenancy.admit("default")
+        with pytest.raises(ForbiddenError, match=refusal) if refusal else contextlib.nullcontext():
+            tenancy.admit("blue")
+
+
+def test_a_job_that_waits_for_devices_stands_in_the_way_as_one_that_runs(tmp_path: Path) -> None:
+    config = Config(data_dir=tmp_path)
+    with platform(tmp_path, policy="fifo") as world:
+        for _ in range(8):
+            world.submit(work=1000)
+        job = world.submit(tenant="red", work=5)
+        assert job not in world.journal.state.engaged
+        earlier = tenancy_of(config, world.journal, tenant_users(config)).in_use()
+        assert list(earlier.items()) == [("default", "the owner's token"), ("red", f"job {job}")]
+
+
+def test_jobs_on_slurm_run_as_the_servers_user_and_that_is_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    tenant_users(Config(data_dir=tmp_path, backend="slurm"))
+    assert "jobs run as the server's own user" in caplog.text
+
+
+def test_of_two_tenants_with_one_user_the_later_is_refused_and_what_is_in_its_way_is_named() -> None:
+    there = {"default": "the owner's token", "red": "token 'ada' (0123)", "blue": "job job-7"}
+    tenancy = Tenancy(lambda tenant: {"default": "root"}.get(tenant, "nobody"), lambda: there)
+    for tenant in ("default", "red"):
+        tenancy.admit(tenant)
+    for tenant in ("blue", "green"):
+        with pytest.raises(ForbiddenError, match=r"not be isolated from red \(token 'ada' \(0123\)\)"):
+            tenancy.admit(tenant)
 
 
 def test_sharing_one_user_is_accepted_when_the_configuration_says_so(data_dir: Path) -> None:
@@ -216,5 +275,15 @@ def test_sharing_one_user_is_accepted_when_the_configuration_says_so(data_dir: P
 def test_a_home_that_was_open_to_others_is_closed(data_dir: Path) -> None:
     data_dir.mkdir(mode=0o755)
     data_dir.chmod(0o755)
-    with ensure_server(data_dir, options=["--slots", "1"]):
+    (data_dir / "penstock.toml").write_text("slots = 1\n")
+    (data_dir / "secrets" / "default").mkdir(parents=True)
+    (data_dir / "secrets" / "default" / "old").write_text("value")
+    with ensure_server(data_dir, options=["--slots", "1"]) as admin:
+        admin.set_secret("new", "value", tenant="other")
+        CurveStore(data_dir / "curves.db")
         assert stat.S_IMODE(data_dir.stat().st_mode) == 0o700
+        private = [*data_dir.glob("*.*"), *(data_dir / "secrets").rglob("*"), data_dir / "secrets"]
+        assert {"penstock.db", "penstock.db-wal", "curves.db", "penstock.toml", "old", "new", "secrets"} <= {
+            path.name for path in private
+        }
+        assert {path.name for path in private if stat.S_IMODE(path.stat().st_mode) & 0o077} == set()

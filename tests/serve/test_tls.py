@@ -2,10 +2,13 @@
 
 import contextlib
 import os
+import socket
 import ssl
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -115,6 +118,22 @@ def test_the_cookie_is_for_tls_only(certified: Certified) -> None:
         answer = http.post("/ui/sign-in", data={"token": certified.token})
         assert answer.status_code == 303
         assert "secure" in answer.headers["set-cookie"].lower()
+
+
+def test_old_protocols_are_refused(certified: Certified) -> None:
+    address = urlsplit(certified.client.url)
+    for newest, spoken in ((ssl.TLSVersion.TLSv1_1, False), (ssl.TLSVersion.TLSv1_2, True)):
+        context = trusting(certified)
+        with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
+            context.minimum_version = ssl.TLSVersion.TLSv1
+            context.maximum_version = newest
+        context.set_ciphers("ALL:@SECLEVEL=0")
+        place = (str(address.hostname), address.port or 0)
+        with (
+            socket.create_connection(place, timeout=20) as line,
+            contextlib.nullcontext() if spoken else pytest.raises(ssl.SSLError),
+        ):
+            context.wrap_socket(line, server_hostname=address.hostname).close()
 
 
 def test_a_named_proxy_says_where_a_request_came_from(certified: Certified) -> None:

@@ -14,6 +14,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from penstock.client import ensure_server
+from penstock.control import session_cookie
 from penstock.core import InputError
 from penstock.web import OidcSettings
 from tests.control.serving import end_everything_on, until
@@ -72,7 +73,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         (folder / "data").mkdir(mode=0o700)
         (folder / "secret").write_text("a shared secret\n")
         (folder / "data" / "penstock.toml").write_text(
-            f'slots = 1\n[oidc]\nissuer = "{issuer}"\nclient_id = "penstock"\nlabel = "Example"\n'
+            "slots = 1\naccept_shared_user = true\n"
+            f'[oidc]\nissuer = "{issuer}"\nclient_id = "penstock"\nlabel = "Example"\n'
             f'client_secret_file = "{folder / "secret"}"\nrole_claim = "groups"\n'
             '[oidc.roles]\nvision = "user"\nstaff = "viewer"\noperators = "admin"\n'
         )
@@ -123,7 +125,7 @@ def test_whoever_has_no_place_here_is_told_so(site: Site, sub: str, lacking: str
         answer = site.sign_in(http, sub)
         assert answer.status_code == 401
         assert lacking in answer.text
-        assert "penstock_session" not in http.cookies
+        assert session_cookie(site.url) not in http.cookies
 
 
 def test_the_request_carries_state_nonce_and_a_challenge(site: Site) -> None:
@@ -157,7 +159,7 @@ def test_a_code_for_another_request_is_worth_nothing(site: Site) -> None:
         state = parse_qs(urlsplit(ours).query)["state"][0]
         answer = ada.get(f"{site.url}/ui/oidc/callback", params={"code": code, "state": state})
         assert answer.status_code >= 400
-        assert "penstock_session" not in ada.cookies
+        assert session_cookie(site.url) not in ada.cookies
 
 
 @pytest.mark.parametrize("query", ["", "?state=&code=x", "?state=%C3%BC", "?error=access_denied&state=x"])

@@ -1,8 +1,12 @@
 """Who gets in, what keeps them in, and what throws them out."""
 
+from urllib.parse import urlsplit
+
+import httpx
 import pytest
 from playwright.sync_api import Browser, expect
 
+from penstock.control import session_cookie
 from penstock.wire import UnauthorizedError
 from tests.web.browsing import tab
 from tests.web.site import WebSite
@@ -31,7 +35,7 @@ def test_the_front_page_is_the_dashboard(browser: Browser, site: WebSite) -> Non
 
 def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(browser: Browser, site: WebSite) -> None:
     with tab(browser, site) as admin:
-        cookie = next(one for one in admin.context.cookies() if one["name"] == "penstock_session")
+        cookie = next(one for one in admin.context.cookies() if one["name"] == session_cookie(site.url))
         assert cookie["httpOnly"] is True
         assert cookie["sameSite"] == "Lax"
         assert site.people["admin"] not in cookie["value"]
@@ -50,6 +54,38 @@ def test_a_link_signs_in_once(browser: Browser, site: WebSite) -> None:
         expect(ada.page.get_by_text("ada · user · blue")).to_be_visible()
         thief.page.goto(link)
         expect(thief.page.get_by_role("alert")).to_contain_text("used before")
+
+
+@pytest.mark.parametrize("origin", ["https://evil.example", "http://127.0.0.1:1", "null"])
+def test_another_sites_page_signs_nobody_in(site: WebSite, origin: str) -> None:
+    with site.client("ada") as client, httpx.Client(base_url=site.url, trust_env=False) as victim:
+        path = urlsplit(client.sign_in_link()).path
+        form, headers = {"token": site.people["ada"]}, {"origin": origin}
+        for answer in (
+            victim.post("/ui/sign-in", data=form, headers=headers),
+            victim.post(path, headers=headers),
+            victim.get(path, headers={"sec-fetch-site": "cross-site"}),
+        ):
+            assert session_cookie(site.url) not in victim.cookies
+            assert answer.status_code in (200, 403)
+        assert victim.post("/ui/sign-in", data=form, headers={"origin": site.url}).status_code == 303
+
+
+def test_a_link_replaces_no_session_without_asking(browser: Browser, site: WebSite) -> None:
+    with site.client("eve") as client:
+        theirs = client.sign_in_link()
+    with site.client("ada") as client:
+        own = client.sign_in_link()
+    with tab(browser, site, "ada") as ada:
+        page = ada.page
+        page.goto(theirs)
+        expect(page.get_by_text("You are signed in as ada")).to_be_visible()
+        page.goto(own)
+        expect(page.get_by_text("ada · user · blue")).to_be_visible()
+        page.goto(theirs)
+        page.get_by_role("button", name="Sign in").click()
+        expect(page.get_by_text("eve · user · red")).to_be_visible()
+        assert ada.complaints == []
 
 
 def test_signing_out(browser: Browser, site: WebSite) -> None:

@@ -11,6 +11,7 @@ from playwright.sync_api import Browser, Page, expect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
+from penstock.control import session_cookie
 from tests.web.browsing import Tab, tab
 from tests.web.site import WebSite
 
@@ -18,7 +19,7 @@ pytestmark = pytest.mark.xdist_group("browser")
 
 
 def _cookie(tab: Tab) -> str:
-    return next(one["value"] for one in tab.context.cookies() if one["name"] == "penstock_session")
+    return next(one["value"] for one in tab.context.cookies() if one["name"] == session_cookie(tab.site.url))
 
 
 def _page_id(page: Page) -> str:
@@ -30,7 +31,7 @@ def socket(site: WebSite, page_id: str, *, cookie: str = "", origin: str | None 
     """What a page's script does to connect, done by hand."""
     query = f"client_id={page_id}&document_id=d&tab_id=t&next_message_id=0&EIO=4&transport=websocket"
     address = f"{site.url.replace('http', 'ws')}/ui/_nicegui_ws/socket.io/?{query}"
-    headers = {"Cookie": f"penstock_session={cookie}"} if cookie else {}
+    headers = {"Cookie": f"{session_cookie(site.url)}={cookie}"} if cookie else {}
     with connect(address, origin=origin, additional_headers=headers, proxy=None) as opened:  # type: ignore[arg-type]
         yield opened
 
@@ -72,7 +73,7 @@ def test_a_page_left_open_says_that_one_is_signed_out(browser: Browser, site: We
 def test_a_copied_cookie_is_dead_after_signing_out(browser: Browser, site: WebSite) -> None:
     with tab(browser, site, "ada") as ada:
         cookie = _cookie(ada)
-        with httpx.Client(base_url=site.url, cookies={"penstock_session": cookie}, trust_env=False) as thief:
+        with httpx.Client(base_url=site.url, cookies={session_cookie(site.url): cookie}, trust_env=False) as thief:
             assert thief.get("/ui/jobs").status_code == 200
             ada.context.request.post(f"{site.url}/ui/sign-out", max_redirects=0)
             assert thief.get("/ui/jobs").status_code == 303

@@ -4,9 +4,11 @@ import fcntl
 import json
 import logging
 import os
+import stat
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TextIO
 
@@ -65,11 +67,20 @@ class DataDir:
             if self.path.stat().st_mode & 0o077:
                 self.path.chmod(0o700)
                 _log.warning("%s was open to other users; it is not any more", self.path)
+            self._close_files()
         except OSError as error:
             raise InputError(
                 f"{self.path} cannot be used: {error.strerror}", "a directory of this user's own",
                 "Give another data directory",
             ) from None  # fmt: skip
+
+    def _close_files(self) -> None:
+        """Take away what other users might do with files and secrets inside, should the directory ever be opened."""
+        for path in chain(self.path.glob("*.*"), self.path.glob("secrets"), self.path.glob("secrets/**/*")):
+            mode = path.lstat().st_mode
+            if stat.S_IMODE(mode) & 0o077 and (stat.S_ISREG(mode) or (stat.S_ISDIR(mode) and "secrets" in path.parts)):
+                with suppress(OSError):  # a file of another user, or of a file system that is read-only
+                    path.chmod(stat.S_IMODE(mode) & 0o700)
 
     @contextmanager
     def held(self) -> Iterator[None]:

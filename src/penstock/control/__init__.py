@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from penstock.control.observe.metrics import Metrics
     from penstock.control.platform.access import RIGHTS, Action, may, require
     from penstock.control.platform.commands import Commands
-    from penstock.control.platform.credentials import SESSION_COOKIE, SESSION_LIFETIME_S, Credentials
+    from penstock.control.platform.credentials import SESSION_LIFETIME_S, Credentials, session_cookie
     from penstock.control.platform.job_files import FilePlaces
     from penstock.control.platform.past_moments import past_moment
     from penstock.control.platform.presenter import job_view
@@ -65,7 +65,6 @@ if TYPE_CHECKING:
 __all__ = [
     "LEASE_S",
     "RIGHTS",
-    "SESSION_COOKIE",
     "SESSION_LIFETIME_S",
     "WHATIF_COLUMNS",
     "Action",
@@ -124,6 +123,7 @@ __all__ = [
     "require",
     "restore",
     "sentences",
+    "session_cookie",
     "set_up",
     "study_database",
     "whatif_page",

@@ -15,6 +15,7 @@
     │   ├── PreparationError        packages or an environment that a job asks for and cannot have
     │   ├── UnreadableCheckpointError a checkpoint that is damaged or of another format
     │   ├── TraceError              a trace file that cannot be read; names file, line and column
+    │   ├── StorageError            a file of the server that cannot be used now: HTTP 503
     │   ├── StorageFullError        there is no room to keep it: HTTP 507
     │   └── RequestError            a request that the platform does not grant: HTTP 400
     │       ├── MissingError        there is no such thing, or it is somebody else's: HTTP 404
@@ -163,6 +164,13 @@ class PlanError(InputError):
 
 class PluginError(InputError):
     """A part that lives outside of the package and cannot be used."""
+
+
+class StorageError(InputError):
+    """A file of the server that cannot be used now: its disk or its rights are at fault, not the request."""
+
+    status: ClassVar[int] = 503
+    code: ClassVar[str] = "unavailable"
 
 
 class StorageFullError(InputError):

@@ -23,6 +23,8 @@ SECRET_NAME = r"[A-Za-z_][A-Za-z0-9_.-]{0,127}"
 _MOST_WHOLE = 2**53
 
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+_OBEYED = re.compile("\x1b\\[[0-?]*[ -/]*[@-~]|[\x01-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+"""What a terminal would obey: sequences (colours, cursor), then every control character but tabs and line ends."""
 
 
 def is_count(number: int | None, most: int = MOST_STEPS) -> bool:
@@ -62,4 +64,4 @@ def brief(text: str, most: int = LONGEST_QUANTITY) -> str:
 
 def clean_text(text: str, most: int = LONGEST_TEXT) -> str:
     """A text that every database and terminal takes, cut to ``most`` characters: its end, where errors are named."""
-    return _UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", text[-most:])
+    return _UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", _OBEYED.sub("", text[-most:]))

@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar, cast
 
 from penstock.core.codec import build, plain
 from penstock.core.errors import PenstockError
-from penstock.core.limits import LONGEST_TEXT, MOST_STEPS, is_count, is_duration, is_figure, is_storable
+from penstock.core.limits import LONGEST_TEXT, MOST_STEPS, clean_text, is_count, is_duration, is_figure
 from penstock.core.metric_series import MetricValue
 from penstock.core.watching import Hotspots, LossFault, StepTimes, ThreadStack
 
@@ -386,8 +386,8 @@ def _require(holds: bool, field: str, allowed: str) -> None:
 
 
 def _are_texts(words: Iterable[str]) -> bool:
-    """Whether every file and database takes them, and none is too long."""
-    return all(len(word) <= LONGEST_TEXT and is_storable(word) for word in words)
+    """Whether every file, database and terminal takes them, and none is too long."""
+    return all(len(word) <= LONGEST_TEXT and clean_text(word) == word for word in words)
 
 
 def _object(line: bytes) -> dict[str, Any]:

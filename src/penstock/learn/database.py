@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from penstock.core import InputError, StorageFullError
+from penstock.core import InputError, StorageError, StorageFullError
+from penstock.tools import create_private, is_disk_full
 
 VERSION = 1
 _WAIT_S = 30.0
@@ -29,6 +30,7 @@ class SharedDatabase:
             self.path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as problem:
             raise InputError(f"{self.path.parent} cannot be created: {problem.strerror}", "a writable place") from None
+        create_private(self.path)
         _patiently(self._switch_to_wal)
         with self.writing() as database:
             version = database.execute("PRAGMA user_version").fetchone()[0]
@@ -54,13 +56,20 @@ class SharedDatabase:
         except sqlite3.DatabaseError as problem:
             if _is_busy(problem):
                 raise
-            if _code(problem) == sqlite3.SQLITE_FULL:
-                raise StorageFullError(
-                    f"the disk of {self.path} is full", "what fits on it", "Make room and try again"
-                ) from problem
-            raise InputError(
+            raise self._fault(problem) from problem
+
+    def _fault(self, problem: sqlite3.DatabaseError) -> InputError:
+        """Return what an error of SQLite means: only a file that is no database, or damaged, may be moved away."""
+        if _code(problem) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+            return InputError(
                 f"{self.path} cannot be used: {problem}", "a database of measured curves", "Move the file away"
-            ) from problem
+            )
+        if _code(problem) == sqlite3.SQLITE_FULL or is_disk_full(self.path.parent):
+            return StorageFullError(f"the disk of {self.path} is full", "what fits on it", "Make room and try again")
+        return StorageError(
+            f"{self.path} cannot be used: {problem}", "a disk that can be read and written",
+            "Check the disk and the rights of the directory, then try again",
+        )  # fmt: skip
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:

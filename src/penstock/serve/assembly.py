@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 from penstock.client import DataDir
 from penstock.core import UnknownNameError, is_plugin, load_plugin
 from penstock.serve.config import Config
-from penstock.serve.isolation import tenancy_of, tenant_users
+from penstock.serve.isolation import OWNER_TENANT, tenancy_of, tenant_users
 from penstock.serve.platform_clock import keep_clock, kept_clock
 from penstock.serve.recovery import recover_database, recover_jobs, require_history
 from penstock.tools import SteadyClock
@@ -153,7 +153,7 @@ def assemble(
     reconciler = Reconciler(
         journal, backend, Learner(stores), preparer=preparer, forecasts=forecasts,
         diagnoser=RunDiagnoser(backend, data_dir.path, on_this_machine=config.backend == "local"),
-        evaluations=EvaluationDrafts(reader, links, quotas.fitted),
+        evaluations=EvaluationDrafts(reader, links, quotas.fitted), data_dir=data_dir.path,
     )  # fmt: skip
     readings = DeviceReadings(journal, backend)
     metrics = Metrics(journal, reconciler, readings)
@@ -238,7 +238,7 @@ def _ensure_owner(store: "Store", data_dir: DataDir, now: float) -> None:
     stored = data_dir.owner_token()
     if stored is not None and store.tokens.check(stored) is not None:
         return
-    secret, _ = store.tokens.create(name="owner", role=Role.ADMIN, tenant="default", now=now)
+    secret, _ = store.tokens.create(name="owner", role=Role.ADMIN, tenant=OWNER_TENANT, now=now)
     data_dir.keep_owner_token(secret)
 
 

@@ -8,10 +8,11 @@ import logging
 import os
 import pwd
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from penstock.core import InputError
+from penstock.core import InputError, is_plugin
 from penstock.serve.config import Config
 from penstock.tools import UnixUser, acting_as, closed_to, may_execute
 
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from penstock.control import Journal, Tenancy
 
 _log = logging.getLogger(__name__)
+OWNER_TENANT = "default"
+"""The tenant of the owner's token, and so the first one."""
+_OF_ONE_POD = frozenset({"emptyDir", "ephemeral", "configMap", "secret", "projected", "downwardAPI"})
 
 
 def tenant_users(config: Config) -> "TenantUsers":
@@ -33,7 +37,7 @@ def tenant_users(config: Config) -> "TenantUsers":
             _check_reach(config.job_files.absolute(), user)
         _warn_of_older_runs(config)
         return users
-    if config.backend == "local":
+    if config.backend in ("local", "slurm"):
         _log.warning(
             "jobs run as the server's own user %s: they can read what it can, its tokens and other tenants' files "
             "included. Set run_as to keep them apart.", _own_user(),
@@ -42,19 +46,45 @@ def tenant_users(config: Config) -> "TenantUsers":
 
 
 def tenancy_of(config: Config, journal: "Journal", users: "TenantUsers") -> "Tenancy":
-    """Who may be a tenant of this server. A backend of somebody's own isolates jobs as it likes."""
+    """Return which tenants this server admits. A backend of another module isolates jobs as it likes."""
     from penstock.control import Role, Tenancy
 
     def user_of(tenant: str) -> str:
         user = users.of(tenant)
         return user.name if user else _own_user()
 
-    def in_use() -> set[str]:
-        holders = {token.tenant for token in journal.store.tokens.list() if token.role is not Role.ADMIN}
+    def in_use() -> dict[str, str]:
+        found = {OWNER_TENANT: "the owner's token"}
+        for token in journal.store.tokens.list():
+            if token.role is not Role.ADMIN:
+                found.setdefault(token.tenant, f"token {token.name!r} ({token.id})")
         with journal.reading() as state:
-            return holders | {record.job.tenant for record in state.engaged.values()}
+            for tenant, job_id in state.active.one_of_each().items():
+                found.setdefault(tenant, f"job {job_id}")
+        return found
 
-    return Tenancy(user_of, in_use, accept_shared=config.accept_shared_user or config.backend != "local")
+    accepted = config.accept_shared_user or is_plugin(config.backend)
+    if config.backend != "kubernetes":
+        return Tenancy(user_of, in_use, accepted)
+    return _tenancy_of_pods(config, in_use, accepted)
+
+
+def _tenancy_of_pods(config: Config, in_use: Callable[[], dict[str, str]], accepted: bool) -> "Tenancy":
+    """Pods of all tenants run as one user in one namespace: isolated unless they can write to the same volume."""
+    from penstock.backends import KubernetesSettings
+    from penstock.control import Tenancy
+
+    settings = KubernetesSettings.of(config.backend_settings)
+    shared = [str(volume["name"]) for volume in settings.volumes if _keeps_writes(volume)]
+    return Tenancy(
+        lambda _: str(settings.run_as_user), in_use, accepted or not shared,
+        f"Make the volumes {', '.join(shared)} readOnly, start a server in a namespace of its own for each tenant",
+    )  # fmt: skip
+
+
+def _keeps_writes(volume: Mapping[str, Any]) -> bool:
+    """Whether what one pod writes there is still there for another one."""
+    return not (volume.get("readOnly") or _OF_ONE_POD & volume.keys())
 
 
 def _own_user() -> str:

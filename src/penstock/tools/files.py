@@ -7,10 +7,12 @@ one. ``durable`` also survives a power cut: the content is flushed before the re
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+_LEAST_FREE = 64 << 10
+"""Bytes that a small transaction of SQLite needs, with its shared memory."""
 PARTIAL_SUFFIX = ".partial"
 """How unfinished files end: ``.NAME.PROCESS-RANDOM.partial``, so that one left by a killed process can be found."""
 
@@ -24,6 +26,23 @@ def write_atomically(path: Path, content: str | bytes, *, durable: bool = False,
     with atomic_file(path, durable=durable, mode=mode) as file:
         file.write(data)
     return len(data)
+
+
+def create_private(path: Path) -> None:
+    """Make an empty file for this user alone, unless there is one; what cannot be made is left to who opens it."""
+    with suppress(OSError):
+        os.close(os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+
+
+def is_disk_full(path: Path) -> bool:
+    """Return whether the file system of ``path`` has no room for one more small file: no bytes or no inodes."""
+    try:
+        disk = os.statvfs(path)
+    except OSError:
+        return False
+    privileged = os.geteuid() == 0
+    blocks, inodes = (disk.f_bfree, disk.f_ffree) if privileged else (disk.f_bavail, disk.f_favail)
+    return blocks * disk.f_frsize < _LEAST_FREE or (disk.f_files > 0 and inodes == 0)
 
 
 @contextmanager

@@ -10,7 +10,9 @@ from fastapi import FastAPI
 from fastapi.middleware.gzip import GZipMiddleware
 from fastapi.responses import RedirectResponse, Response
 from fastapi.staticfiles import StaticFiles
+from jinja2 import ChoiceLoader, DictLoader
 from nicegui import ui
+from nicegui.client import templates
 from starlette.types import ASGIApp
 
 from penstock.control import Platform
@@ -47,10 +49,20 @@ def mount_pages(app: FastAPI, platform: Platform, data_dir: Path, oidc: OidcSett
         binding_refresh_interval=None,
         reconnect_timeout=_RECONNECT_S, show_welcome_message=False,
     )  # fmt: skip
+    _let_scripts_of_pages_run()
     app.add_middleware(gate.middleware)
     keep_to_own_page()
     _keep_addresses_out_of_the_log()
     _while_running(app, sampler)
+
+
+def _let_scripts_of_pages_run() -> None:
+    """Put the nonce of the request on the scripts that the framework writes into a page."""
+    loader = templates.env.loader
+    assert loader is not None
+    source, _, _ = loader.get_source(templates.env, "index.html")
+    own = DictLoader({"index.html": source.replace("<script", '<script nonce="{{ request.state.nonce }}"')})
+    templates.env.loader = ChoiceLoader([own, loader])
 
 
 def _quickly_packed(app: ASGIApp) -> GZipMiddleware:

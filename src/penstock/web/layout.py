@@ -61,7 +61,7 @@ def framed(viewer: Viewer, request: Request, title: str) -> Iterator[None]:
     """The frame of a page; what is made inside is its content."""
     ui.add_head_html(
         f'<link rel="stylesheet" href="{STYLE_URL}"><script src="{SCRIPT_URL}"></script>'
-        "<script>if (penstock.tellZone()) location.reload()</script>"
+        f'<script nonce="{request.state.nonce}">if (penstock.tellZone()) location.reload()</script>'
     )
     ui.context.client.content.classes("ps-content")
     dark = _THEMES.get(request.cookies.get("penstock_theme", "auto"))
@@ -85,7 +85,7 @@ def framed(viewer: Viewer, request: Request, title: str) -> Iterator[None]:
         look = _health(viewer)
     yield
     ui.timer(2.0, look)  # not before: a page is sent as soon as a timer waits for its connection, whatever it lacks
-    ui.add_body_html(prerendered(ui.context.client.content, title, around, dark))
+    ui.add_body_html(prerendered(ui.context.client.content, title, around, dark, request.state.nonce))
 
 
 def _navigation(viewer: Viewer, request: Request) -> str:

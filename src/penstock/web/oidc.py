@@ -13,17 +13,25 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from http.client import HTTPException
 from typing import Any
-from urllib.error import URLError
 from urllib.parse import urlencode
+from urllib.request import (
+    HTTPDefaultErrorHandler,
+    HTTPErrorProcessor,
+    HTTPHandler,
+    HTTPRedirectHandler,
+    HTTPSHandler,
+    OpenerDirector,
+    ProxyHandler,
+)
 from urllib.request import Request as HttpRequest
-from urllib.request import urlopen
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import RedirectResponse
 
 from penstock.control import Credentials, Principal, Role
-from penstock.core import TENANT_NAME
+from penstock.core import TENANT_NAME, clean_text
 from penstock.core import require as require_package
 from penstock.web.oidc_settings import OidcSettings
 from penstock.web.session import address_of, entered, inside, sign_in_form
@@ -38,6 +46,8 @@ _MOST_BEGUN = 1000
 _MOST_BYTES = 1 << 20
 _ANSWER_WITHIN_S = 10.0
 _LEEWAY_S = 60
+_SHOWN = 200
+_LONGEST_NAME = 120
 _ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519"]
 """What an ID token may be signed with: keys that only the provider has, never a shared secret and never nothing."""
 
@@ -116,13 +126,15 @@ class IdentityProvider:
             aud={"essential": True, "value": self.settings.client_id}, nonce={"essential": True, "value": nonce},
             exp={"essential": True}, sub={"essential": True},
         )  # fmt: skip
-        keys = KeySet.import_key_set(_fetch(self._document()["jwks_uri"]))  # type: ignore[arg-type]
+        published = _fetch(self._document()["jwks_uri"])
         try:
+            keys = KeySet.import_key_set(published)  # type: ignore[arg-type]
             claims = jwt.decode(id_token, keys, algorithms=_ALGORITHMS).claims
             rules.validate(claims)
-        except (JoseError, ValueError) as error:
+        except (JoseError, ValueError, KeyError, TypeError) as error:
+            why = clean_text(str(error), _SHOWN)
             raise UnauthorizedError(
-                f"The identity provider's answer is not valid ({error})", "an ID token for this server", "Try again"
+                f"The identity provider's answer is not valid ({why})", "an ID token for this server", "Try again"
             ) from None
         return claims
 
@@ -132,9 +144,15 @@ class IdentityProvider:
             found = _fetch(f"{self.settings.issuer.rstrip('/')}/.well-known/openid-configuration")
             if found.get("issuer") != self.settings.issuer:
                 raise UnavailableError(
-                    f"The identity provider calls itself {found.get('issuer')!r}", self.settings.issuer,
+                    f"The identity provider calls itself {str(found.get('issuer'))[:_SHOWN]!r}", self.settings.issuer,
                     "Set oidc.issuer to what it says",
                 )  # fmt: skip
+            for name in ("authorization_endpoint", "token_endpoint", "jwks_uri"):
+                if not str(found.get(name)).startswith(("https://", "http://")):
+                    raise UnavailableError(
+                        f"The identity provider's discovery document has no usable {name}", "an address of the web",
+                        "Check oidc.issuer",
+                    )  # fmt: skip
             self._found = found
         return self._found
 
@@ -143,16 +161,33 @@ class IdentityProvider:
         return base64.b64encode(f"{self.settings.client_id}:{secret}".encode()).decode() if secret else ""
 
 
+class _NoRedirect(HTTPRedirectHandler):
+    """An address of the provider is the one its discovery document gives, and no other."""
+
+    def redirect_request(self, *_: Any) -> None:
+        """Follow nothing: the redirect becomes the error that it is here."""
+
+
+_web = OpenerDirector()
+for _handler in (HTTPHandler, HTTPSHandler, HTTPErrorProcessor, HTTPDefaultErrorHandler, _NoRedirect, ProxyHandler):
+    _web.add_handler(_handler())  # no files, no FTP
+
+
 def _fetch(url: str, form: str | None = None, basic: str = "") -> dict[str, Any]:
-    """A document of the provider; raises ``UnavailableError`` where it does not answer, or not with one."""
+    """A document of the provider; raises ``UnavailableError`` where it does not answer in time, or not with one."""
     headers = {"Accept": "application/json"} | ({"Authorization": f"Basic {basic}"} if basic else {})
-    request = HttpRequest(url, None if form is None else form.encode(), headers)
+    ends_at, body = time.monotonic() + _ANSWER_WITHIN_S, b""
     try:
-        with urlopen(request, timeout=_ANSWER_WITHIN_S) as answer:
-            found = json.loads(answer.read(_MOST_BYTES))
-    except (URLError, OSError, ValueError) as error:
+        request = HttpRequest(url, None if form is None else form.encode(), headers)
+        with _web.open(request, timeout=_ANSWER_WITHIN_S) as answer:
+            while len(body) < _MOST_BYTES and (piece := answer.read1(_MOST_BYTES)):
+                body += piece
+                if time.monotonic() > ends_at:
+                    raise TimeoutError(f"not done after {_ANSWER_WITHIN_S:g} s")
+        found = json.loads(body)
+    except (OSError, ValueError, HTTPException, RecursionError) as error:
         raise UnavailableError(
-            f"The identity provider did not answer as it should ({error})", "", "Try again"
+            f"The identity provider did not answer as it should ({clean_text(str(error), _SHOWN)})", "", "Try again"
         ) from None
     return found if isinstance(found, dict) else {}
 
@@ -206,7 +241,8 @@ def vouched_for(
     claims = provider.claims(request.query_params.get("code", ""), begun)
     settings = provider.settings
     tenant, role = settings.tenant_of(claims), settings.role_of(claims)
-    name = next((str(claims[key]) for key in ("email", "preferred_username", "sub") if claims.get(key)), "")
+    said = next((str(claims[key]) for key in ("email", "preferred_username", "sub") if claims.get(key)), "")
+    name = clean_text(said[:_LONGEST_NAME])
     if not re.fullmatch(TENANT_NAME, tenant) or not role:
         raise UnauthorizedError(
             f"{name} is known to the identity provider, and has no {'role' if tenant else 'tenant'} here",

@@ -16,11 +16,12 @@ from penstock.web.cluster_svg import without_tips
 _PLAIN = ("div", "section", "figure", "details")
 
 
-def prerendered(content: Element, title: str, side: str, dark: bool | None) -> str:
-    """The whole page; ``dark`` is what the person chose, ``None`` what the system says."""
+def prerendered(content: Element, title: str, side: str, dark: bool | None, nonce: str) -> str:
+    """The whole page; ``dark`` is what the user chose, ``None`` what the system says; ``nonce`` lets its script run."""
     choice = 'matchMedia("(prefers-color-scheme: dark)").matches' if dark is None else str(dark).lower()
     return (
-        f'<script>document.body.classList.toggle("body--dark", {choice}); penstock.untilAlive();</script>'
+        f'<script nonce="{nonce}">document.body.classList.toggle("body--dark", {choice}); '
+        "penstock.untilAlive();</script>"
         f'<div id="ps-first"><header class="q-header ps-top"><h1>{html.escape(title)}</h1></header>'
         f'<aside class="q-drawer__content ps-side">{side}</aside>'
         f'<main class="nicegui-content ps-content">{_all(content.default_slot.children)}</main></div>'

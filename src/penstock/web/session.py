@@ -16,8 +16,9 @@ from urllib.parse import parse_qs, quote, urlsplit
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.concurrency import run_in_threadpool
+from starlette.requests import HTTPConnection
 
-from penstock.control import SESSION_COOKIE, SESSION_LIFETIME_S, Action, Caller, Credentials, Principal, require
+from penstock.control import SESSION_LIFETIME_S, Action, Caller, Credentials, Principal, require, session_cookie
 from penstock.web.urls import ROOT, SCRIPT_URL, STYLE_URL
 from penstock.wire import RequestError
 
@@ -43,6 +44,11 @@ class SignInLinks:
             self._codes[_hash(code)] = token_id, now + _LINK_LIFETIME_S
         return code
 
+    def holder(self, code: str) -> str | None:
+        """Return the token the code was made with, and leave the code as it is."""
+        with self._lock:
+            return self._codes.get(_hash(code), (None, 0.0))[0]
+
     def use(self, code: str) -> str | None:
         """The token the code was made with; the next time there is none."""
         with self._lock:
@@ -50,9 +56,16 @@ class SignInLinks:
         return token_id if token_id and ends > self._clock() else None
 
 
-def signed_in(credentials: Credentials, request: Request) -> Principal | None:
-    """Whoever's browser sent this request, if they are signed in."""
-    return credentials.session_holder(request.cookies.get(SESSION_COOKIE), address_of(request))
+def signed_in(credentials: Credentials, request: HTTPConnection) -> Principal | None:
+    """Return the user whose browser sent this request, if that user is signed in."""
+    cookie = request.cookies.get(session_cookie(request.headers.get("host")))
+    return credentials.session_holder(cookie, address_of(request))
+
+
+def is_foreign(request: HTTPConnection) -> bool:
+    """Return whether a page of another site, or of another port of this host, sent the request."""
+    origin = request.headers.get("origin")
+    return origin is not None and urlsplit(origin).netloc != request.headers.get("host", "")
 
 
 def entered(credentials: Credentials, request: Request, who: Principal, target: str) -> Response:
@@ -60,8 +73,8 @@ def entered(credentials: Credentials, request: Request, who: Principal, target: 
     require(who, Action.LOOK)
     response = RedirectResponse(target, 303)
     response.set_cookie(
-        SESSION_COOKIE, credentials.sign_in(who, address_of(request)), max_age=int(SESSION_LIFETIME_S), path=ROOT,
-        httponly=True, samesite="lax", secure=request.url.scheme == "https",
+        session_cookie(request.headers.get("host")), credentials.sign_in(who, address_of(request)), path=ROOT,
+        max_age=int(SESSION_LIFETIME_S), httponly=True, samesite="lax", secure=request.url.scheme == "https",
     )  # fmt: skip
     return response
 
@@ -80,6 +93,8 @@ def routes(credentials: Credentials, single_sign_on: str = "") -> APIRouter:
 
     @router.post(f"{ROOT}/sign-in")
     async def sign_in(request: Request) -> Response:
+        if is_foreign(request):
+            return sign_in_form(f"{ROOT}/", _FOREIGN, 403, single_sign_on)
         fields = parse_qs((await request.body()).decode("utf-8", "replace"))
         return await run_in_threadpool(with_token, request, fields)
 
@@ -93,7 +108,18 @@ def routes(credentials: Credentials, single_sign_on: str = "") -> APIRouter:
             return sign_in_form(target, str(refusal), refusal.status, single_sign_on)
 
     @router.get(f"{ROOT}/enter/{{code}}")
+    def ask_or_enter(code: str, request: Request) -> Response:
+        """A link on a page of another site, or of another token than that of the session, asks before it signs in."""
+        holder, now = links.holder(code), signed_in(credentials, request)
+        is_own = request.headers.get("sec-fetch-site", "none") in ("none", "same-origin")
+        if holder is None or (now.id == holder if now else is_own):
+            return enter(code, request)
+        return HTMLResponse(_page(_ASK.format(root=ROOT, code=quote(code, safe=""), now=_said(now))))
+
+    @router.post(f"{ROOT}/enter/{{code}}")
     def enter(code: str, request: Request) -> Response:
+        if is_foreign(request):
+            return sign_in_form(f"{ROOT}/", _FOREIGN, 403, single_sign_on)
         token_id = links.use(code)
         who = None if token_id is None else credentials.find(token_id)
         if who is None:
@@ -111,7 +137,7 @@ def routes(credentials: Credentials, single_sign_on: str = "") -> APIRouter:
         if who is not None:
             credentials.sign_out(who)
         response = RedirectResponse(f"{ROOT}/sign-in", 303)
-        response.delete_cookie(SESSION_COOKIE, path=ROOT)
+        response.delete_cookie(session_cookie(request.headers.get("host")), path=ROOT)
         return response
 
     @router.post("/v1/sign-in-links", status_code=201, include_in_schema=True, tags=["platform"])
@@ -123,10 +149,15 @@ def routes(credentials: Credentials, single_sign_on: str = "") -> APIRouter:
 
 
 _ENDED = "You are signed out. Nothing you did since then was carried out."
+_FOREIGN = "A page of another site sent this form; nobody was signed in. Use the form below."
 _STALE_LINK = "That link was used before, or is too old; penstock dashboard makes another."
 
 
-def address_of(request: Request) -> str:
+def _said(who: Principal | None) -> str:
+    return f"<p>You are signed in as <b>{html.escape(who.name)}</b>; it is a link of another token.</p>" if who else ""
+
+
+def address_of(request: HTTPConnection) -> str:
     return request.client.host if request.client is not None else ""
 
 
@@ -150,19 +181,24 @@ def sign_in_form(target: str, trouble: str = "", status: int = 200, single_sign_
     alert = f'<p class="ps-trouble" role="alert" id="trouble">{html.escape(trouble)}</p>' if trouble else ""
     described = "hint trouble" if trouble else "hint"
     elsewhere = _ELSEWHERE.format(root=ROOT, target=quote(target, safe=""), label=html.escape(single_sign_on))
-    page = _PAGE.format(
-        target=html.escape(target), alert=alert, described=described, style=STYLE_URL, script=SCRIPT_URL, root=ROOT,
+    form = _FORM.format(
+        target=html.escape(target), alert=alert, described=described, root=ROOT,
         elsewhere=elsewhere if single_sign_on else "",
     )  # fmt: skip
-    return HTMLResponse(page, status)
+    return HTMLResponse(_page(form), status)
+
+
+def _page(form: str) -> str:
+    return _PAGE.format(style=STYLE_URL, script=SCRIPT_URL, form=form)
 
 
 _ELSEWHERE = '<p><a class="ps-primary" href="{root}/oidc/start?next={target}">Sign in with {label}</a></p>'
 _PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Sign in · Penstock</title>
 <meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">
 <link rel="icon" href="data:,"><link rel="stylesheet" href="{style}">
-<script src="{script}"></script><script>penstock.tellZone()</script></head>
-<body class="ps-plain"><main><form class="ps-card ps-sign-in" method="post" action="{root}/sign-in">
+<script src="{script}" data-tell-zone></script></head>
+<body class="ps-plain"><main>{form}</main></body></html>"""
+_FORM = """<form class="ps-card ps-sign-in" method="post" action="{root}/sign-in">
 <p class="ps-brand">Penstock</p><h1>Sign in</h1>{alert}{elsewhere}
 <input type="hidden" name="next" value="{target}">
 <label for="token">Access token</label>
@@ -170,4 +206,8 @@ _PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Sig
  aria-describedby="{described}">
 <p class="ps-soft" id="hint">On the machine that runs the server, <code>penstock dashboard</code> signs you in without
  one. Elsewhere an admin makes one with <code>penstock token create</code>.</p>
-<button class="ps-primary" type="submit">Sign in</button></form></main></body></html>"""
+<button class="ps-primary" type="submit">Sign in</button></form>"""
+_ASK = """<form class="ps-card ps-sign-in" method="post" action="{root}/enter/{code}">
+<p class="ps-brand">Penstock</p><h1>Sign in with this link?</h1>{now}
+<p class="ps-soft">Go on only if you asked for this link yourself; else close this page.</p>
+<button class="ps-primary" type="submit">Sign in</button></form>"""

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 from nicegui import Client, core
 from starlette.concurrency import run_in_threadpool
@@ -18,7 +18,8 @@ from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from penstock.control import SESSION_COOKIE, Buckets, Credentials, Principal
+from penstock.control import Buckets, Credentials, Principal
+from penstock.web.session import address_of, is_foreign, signed_in
 from penstock.web.urls import ROOT
 
 SOCKETS = f"{ROOT}/_nicegui_ws/"
@@ -77,15 +78,12 @@ class SocketGate:
         return gated
 
     async def _admit(self, connection: HTTPConnection) -> Principal | SocketRefusal:
-        origin = connection.headers.get("origin")
-        if origin is None and connection.scope["type"] == "websocket":
+        if "origin" not in connection.headers and connection.scope["type"] == "websocket":
             return SocketRefusal(403, "a connection of a page says where it comes from")
-        if origin is not None and urlsplit(origin).netloc != connection.headers.get("host", ""):
+        if is_foreign(connection):
             return SocketRefusal(403, "another site's page has no connection here")
-        who = await run_in_threadpool(
-            self._credentials.session_holder, connection.cookies.get(SESSION_COOKIE), _address(connection)
-        )
-        if self._buckets.take(f"session {who.session_id}" if who else f"address {_address(connection)}"):
+        who = await run_in_threadpool(signed_in, self._credentials, connection)
+        if self._buckets.take(f"session {who.session_id}" if who else f"address {address_of(connection)}"):
             return SocketRefusal(429, "too many connections in a short time")
         if who is None:
             return SocketRefusal(401, "sign in first")
@@ -158,10 +156,6 @@ async def _refuse(refusal: SocketRefusal, scope: Scope, receive: Receive, send: 
         await send({"type": "websocket.close", "code": 4000 + refusal.status, "reason": refusal.why})
     else:
         await PlainTextResponse(f"{refusal.why}\n", refusal.status)(scope, receive, send)
-
-
-def _address(connection: HTTPConnection) -> str:
-    return connection.client.host if connection.client is not None else ""
 
 
 def keep_to_own_page() -> None:

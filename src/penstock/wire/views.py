@@ -351,8 +351,8 @@ class TokenRequest(WireModel):
     name: Annotated[StorableText, Field(min_length=1, max_length=120)]
     tenant: str = Field(min_length=1, max_length=63, pattern=f"^{TENANT_NAME}$")
     role: str = Field(default="user", pattern="^(viewer|user|tenant-admin|admin)$")
-    scope: list[Annotated[str, Field(pattern="^(read|submit|steer|admin)$")]] = Field(
-        default=[], max_length=4, description="What it may be used for; empty: all that its role may do."
+    scope: list[Annotated[str, Field(pattern="^(read|submit|steer|metrics|admin)$")]] = Field(
+        default=[], max_length=5, description="What it may be used for; empty: all that its role may do."
     )
     expires: StorableText | None = Field(default=None, description="After how long (30d), or when.")
 

@@ -2,9 +2,7 @@
 
 import os
 import shutil
-import subprocess
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,37 +13,9 @@ from penstock.runtime.checkpoints.checkpoint import NotSaved, Saved
 from tests.runtime.agent import Agent, Zygote, wait_until
 from tests.runtime.checkpoints.test_checkpoints import parts_with, save
 from tests.runtime.curves import assert_every_sample_once, assert_same_curve, curve
-from tests.tools import needs
+from tests.tools.disks import Disk, disk
 
-
-class Disk:
-    """A real file system of half a megabyte."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._ballast = path / "ballast"
-
-    def fill(self) -> None:
-        with self._ballast.open("wb", buffering=0) as file, suppress(OSError):
-            while True:
-                file.write(bytes(1024))
-
-    def free(self) -> None:
-        self._ballast.unlink()
-
-    def remount(self, option: str) -> None:
-        subprocess.run(["mount", "-o", f"remount,{option}", str(self.path)], check=True)
-
-
-@pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Disk]:
-    place = tmp_path / "disk"
-    place.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", str(place)]
-    if shutil.which("mount") is None or subprocess.run(command, capture_output=True, check=False).returncode:
-        needs.skip("no file system may be mounted here", f"{needs.ROOT}, with the capability to mount")
-    yield Disk(place)
-    subprocess.run(["umount", "-l", str(place)], check=True)
+__all__ = ["disk"]
 
 
 def step_of(files: Checkpoints) -> int:

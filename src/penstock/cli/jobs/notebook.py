@@ -71,7 +71,7 @@ class NotebookOutput:
         self._lines.extend(whole)
         found = None if self.address else next(filter(None, map(_ADDRESS.search, whole)), None)
         if found is not None:
-            self.address = found[0]
+            self.address = found[0].replace("//127.0.0.1:", "//localhost:")  # the dashboard's cookies are of 127.0.0.1
             print(self.address, flush=True)
             self._tell_tunnel(urlsplit(self.address).port)
 

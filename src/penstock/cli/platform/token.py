@@ -19,7 +19,7 @@ def create(
     tenant: Annotated[str, typer.Option(help="Whose jobs it may see and touch.")] = "default",
     role: Annotated[str, typer.Option(help="viewer, user, tenant-admin or admin.")] = "user",
     scope: Annotated[
-        str, typer.Option(help="Only for some of that: read, submit, steer, admin, with commas between.")
+        str, typer.Option(help="Only for some of that: read, submit, steer, metrics, admin, with commas between.")
     ] = "",
     expires: Annotated[str | None, typer.Option(help="After how long (30d), or when (default: never).")] = None,
 ) -> None:

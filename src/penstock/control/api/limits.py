@@ -16,7 +16,7 @@ import anyio
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from penstock.control.platform.credentials import SESSION_COOKIE
+from penstock.control.platform.credentials import session_cookie
 from penstock.control.platform.quotas import Quotas
 from penstock.control.state.store import Principal
 from penstock.wire import MEDIA_TYPE, RequestError, TooLargeError, TooManyError, UnavailableError, problem
@@ -84,9 +84,11 @@ class Callers:
         self._known: OrderedDict[str, tuple[RequestSource, float]] = OrderedDict()
         self._asking: dict[str, anyio.Lock] = {}
 
-    async def of(self, address: str, authorization: bytes | None, cookies: bytes | None = None) -> RequestSource:
+    async def of(
+        self, address: str, authorization: bytes | None, cookies: bytes | None = None, host: bytes = b""
+    ) -> RequestSource:
         secret = (authorization or b"").decode("latin-1").partition(" ")[2].strip()
-        cookie = "" if secret else _session_cookie(cookies)
+        cookie = "" if secret else _session_cookie(cookies, host)
         if not secret and not cookie:
             return RequestSource(f"address {address}")
         memory = hashlib.sha256(f"{bool(secret)} {secret or cookie}".encode()).hexdigest()
@@ -137,11 +139,11 @@ class Callers:
         return None if holder is None else RequestSource(f"session {holder.session_id}", holder.sees)
 
 
-def _session_cookie(cookies: bytes | None) -> str:
+def _session_cookie(cookies: bytes | None, host: bytes) -> str:
     if not cookies:
         return ""
     try:
-        found = SimpleCookie(cookies.decode("latin-1")).get(SESSION_COOKIE)
+        found = SimpleCookie(cookies.decode("latin-1")).get(session_cookie(host.decode("latin-1")))
     except CookieError:
         return ""
     return "" if found is None else found.value
@@ -182,7 +184,9 @@ class RequestLimits:
             raise UnavailableError(trouble, "a database that answers", "Try again in a moment")
         headers = {name.lower(): value for name, value in scope["headers"]}
         address = str((scope.get("client") or ("unknown",))[0])
-        source = await self._callers.of(address, headers.get(b"authorization"), headers.get(b"cookie"))
+        source = await self._callers.of(
+            address, headers.get(b"authorization"), headers.get(b"cookie"), headers.get(b"host", b"")
+        )
         if late := self._too_many(source):
             await _refuse(send, *late)
         elif _announced(headers) > self._max_body:

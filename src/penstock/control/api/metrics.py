@@ -1,8 +1,8 @@
 """``/metrics`` for Prometheus, and the middleware that counts requests.
 
-Like the health checks it asks callers on this machine for nothing. Whoever comes from elsewhere, also through a proxy
-that says so or under another name, shows an admin's token, unless the server is told that they need none: figures by
-tenant are nobody else's business.
+While the server has one tenant, callers on this machine need no token. Every other caller (from elsewhere, through a
+proxy that says so, under another host name, or beside a second tenant, whose jobs run on this machine) shows an admin's
+token, unless the server is told that none is needed: figures by tenant are that tenant's business.
 """
 
 import time
@@ -11,11 +11,13 @@ from ipaddress import ip_address
 from fastapi import APIRouter, Request, Response
 from fastapi.routing import APIRoute
 from prometheus_client.exposition import choose_encoder
+from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from penstock.control.api.dependencies import Service, caller
 from penstock.control.observe.metrics import OTHER, Metrics
 from penstock.control.platform.access import Action, require
+from penstock.control.platform.service import Platform
 
 router = APIRouter(tags=["platform"])
 _METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})
@@ -25,13 +27,20 @@ _METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"
 async def metrics(request: Request, platform: Service) -> Response:
     """Everything that is measured, in the format of Prometheus.
 
-    A few milliseconds that wait for nobody, so no thread is asked: beside threads that plan, each handing over costs.
+    A few milliseconds that wait for nothing, so no thread collects: beside threads that plan, each handing over costs.
     """
-    if not (request.app.state.open_metrics or _on_this_machine(request)):
+    observed: Metrics = request.app.state.metrics
+    if not (request.app.state.open_metrics or await _is_for_all_here(request, platform, observed)):
         require(await caller(request, platform), Action.MEASURE)
     encode, content_type = choose_encoder(request.headers.get("accept", ""))
-    observed: Metrics = request.app.state.metrics
     return Response(encode(observed.registry), media_type=content_type)
+
+
+async def _is_for_all_here(request: Request, platform: Platform, observed: Metrics) -> bool:
+    """Whether the caller is on this machine, and every process there belongs to the one tenant."""
+    if "authorization" in request.headers or not _on_this_machine(request):
+        return False
+    return len(observed.tenants | await run_in_threadpool(platform.credentials.tenants)) < 2
 
 
 def _on_this_machine(request: Request) -> bool:

@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Protocol
 
 from penstock.backends import Backend
@@ -34,6 +35,7 @@ from penstock.control.state.entries import Configured, FailureReported, Paused, 
 from penstock.control.state.journal import Journal
 from penstock.control.state.records import JobRecord, Wanted
 from penstock.core import DeviceSlot, FailureReason, Report, ReportKind, RunStatus
+from penstock.tools import is_disk_full
 from penstock.wire import UnavailableError
 
 _log = logging.getLogger(__name__)
@@ -80,7 +82,7 @@ class Reconciler:
     """Keeps one backend in step with one journal; ``forecasts`` are made anew after each pass.
 
     ``launch_grace_s`` is how long a run that was just started may be invisible before it counts as lost,
-    ``nodes_every_s`` how often the backend is asked what there is.
+    ``nodes_every_s`` how often the backend is asked what there is, ``data_dir`` where a full disk is trouble.
     """
 
     def __init__(
@@ -99,9 +101,11 @@ class Reconciler:
         nodes_every_s: float = 5.0,
         patience_s: float = 60.0,
         concurrency: int = 8,
+        data_dir: Path | None = None,
     ) -> None:
         self.journal = journal
         self.backend = backend
+        self._data_dir = data_dir
         self.trouble = "starting"
         self._forecasts = forecasts
         self._observers: list[PassObserver] = []
@@ -161,7 +165,7 @@ class Reconciler:
             failed, seq, began = False, self.journal.seq, time.monotonic()
             try:
                 self.step()
-                self.trouble = self.journal.trouble
+                self.trouble = self.journal.trouble or self._disk_trouble()
             except UnavailableError as error:
                 failed, self.trouble = True, str(error)
                 _log.warning("a pass failed; trying again: %s", error)
@@ -172,6 +176,10 @@ class Reconciler:
             self._nudged.wait(pause_s)
             stop.wait(_AFTER_TROUBLE_S if failed else began + _APART_S - time.monotonic())
             self._nudged.clear()
+
+    def _disk_trouble(self) -> str:
+        full = self._data_dir is not None and is_disk_full(self._data_dir)
+        return f"the disk of {self._data_dir} is full: make room" if full else ""
 
     def _idle_pause_s(self, every_s: float, began: float) -> float:
         """A pass over many runs in which nothing happened is not repeated as soon as one over few."""

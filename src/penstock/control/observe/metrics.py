@@ -105,6 +105,11 @@ class Metrics:
     def tenant(self, name: str) -> str:
         return self._tenants(name)
 
+    @property
+    def tenants(self) -> frozenset[str]:
+        """The tenants that have, or had, a job."""
+        return frozenset(self._tenants.known)
+
     def _count(self, entry: Entry) -> None:
         match entry:
             case Submitted():
@@ -166,12 +171,12 @@ class _Bounded:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._known: set[str] = set()
+        self.known: set[str] = set()
 
     def __call__(self, name: str) -> str:
-        if name not in self._known and len(self._known) < self._most:
-            self._known.add(name)
-        return name if name in self._known else OTHER
+        if name not in self.known and len(self.known) < self._most:
+            self.known.add(name)
+        return name if name in self.known else OTHER
 
 
 class _StateCollector(Collector):

@@ -45,7 +45,7 @@ SCOPES: dict[Action, Scope] = {
     Action.STEER: Scope.STEER,
     Action.EXECUTE: Scope.SUBMIT,
     Action.SECRETS: Scope.SUBMIT,
-    Action.MEASURE: Scope.READ,
+    Action.MEASURE: Scope.METRICS,
     Action.TOKENS: Scope.ADMIN,
     Action.AUDIT: Scope.ADMIN,
     Action.QUOTAS: Scope.ADMIN,

@@ -17,9 +17,19 @@ from penstock.control.state.journal import Journal
 from penstock.control.state.store import Principal, Role, Session
 from penstock.wire import UnauthorizedError
 
-SESSION_COOKIE = "penstock_session"
+_COOKIE = "penstock_session"
 SESSION_LIFETIME_S = 7 * 86400.0
 _USE_NOTED_EVERY_S = 60.0
+
+
+def session_cookie(host: str | None) -> str:
+    """Return the name of the cookie for what a browser calls this server (its header ``Host``).
+
+    Browsers send a cookie to every port of a host, so the port is part of the name: servers on one machine do not
+    replace each other's sessions.
+    """
+    port = (host or "").rpartition(":")[2]
+    return f"{_COOKIE}_{port}" if port.isascii() and port.isdigit() else _COOKIE
 
 
 class Credentials:
@@ -61,6 +71,10 @@ class Credentials:
         """Whoever holds the token with this id, if it is valid."""
         return self._unless_expired(self._tokens.find(token_id))
 
+    def tenants(self) -> frozenset[str]:
+        """Return the tenants that have a token."""
+        return frozenset(token.tenant for token in self._tokens.list())
+
     def is_valid(self, who: Principal) -> bool:
         """Whether somebody who was let in would be still; costs nothing to ask."""
         return not (
@@ -85,7 +99,8 @@ class Credentials:
 
     def vouch(self, name: str, role: Role, tenant: str, *, origin: str, lasting_s: float) -> Principal:
         """Somebody whom ``origin`` vouches for: a token that nobody holds, for as long as that counts."""
-        self._tenancy.admit(tenant)
+        if role is not Role.ADMIN:
+            self._tenancy.admit(tenant)
         now = self._journal.now()
         _, made = self._tokens.create(
             name=name[:120], role=role, tenant=tenant, now=now, expires_at=now + lasting_s, origin=origin[:200]

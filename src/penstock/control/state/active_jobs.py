@@ -39,6 +39,10 @@ class ActiveJobs:
     def count(self, tenant: str) -> int:
         return len(self._tenants.get(tenant, ()))
 
+    def one_of_each(self) -> dict[str, str]:
+        """Return the id of one job of every tenant that has any."""
+        return {tenant: next(iter(jobs)) for tenant, jobs in self._tenants.items() if jobs}
+
     @property
     def arrays(self) -> Mapping[str, Mapping[str, JobRecord]]:
         """Their jobs that are not over, in the order they came."""

@@ -40,7 +40,8 @@ class SecretRepository:
         if not 0 < size <= LARGEST_BYTES or not is_storable(value):
             raise InputError(f"a secret of {size} bytes", f"1 to {LARGEST_BYTES} bytes of text without NUL")
         folder = self._folder(tenant)
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for each in (self._directory, folder):
+            each.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_atomically(folder / name, value, durable=True, mode=0o600)
         return self._stored(tenant, folder / name)
 

@@ -56,6 +56,8 @@ globalThis.penstock = {
   },
 };
 
+if ("tellZone" in document.currentScript.dataset) penstock.tellZone();
+
 // Shapes of a drawing tell what they are under the pointer, and lead to where they belong.
 (() => {
   const tip = Object.assign(document.createElement("div"), { className: "ps-tip", hidden: true });

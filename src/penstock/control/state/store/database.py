@@ -14,6 +14,7 @@ from penstock.control.state.store.faults import DamagedError, told
 from penstock.control.state.store.lease import Lease
 from penstock.control.state.store.tables import leases
 from penstock.core import InputError, require
+from penstock.tools import create_private
 from penstock.wire import UnavailableError
 
 _MIGRATIONS = Path(__file__).with_name("migrations")
@@ -33,6 +34,8 @@ def open_engine(url: str) -> Engine:
         raise InputError(f"{url!r} is not a database URL", _ALLOWED) from None
     backend = parsed.get_backend_name()
     if backend == "sqlite":
+        if parsed.database:
+            create_private(Path(parsed.database))  # its log and its shared memory get the same mode from SQLite
         engine = create_engine(parsed, connect_args={"timeout": _BUSY_S})
         event.listen(engine, "connect", _prepare_sqlite)
         return engine
@@ -77,13 +80,13 @@ class Database:
     def connect(self) -> Iterator[Connection]:
         """To read."""
         self.check()
-        with told(), self._engine.connect() as connection:
+        with told(self._engine), self._engine.connect() as connection:
             yield connection
 
     @contextmanager
     def begin(self) -> Iterator[Connection]:
         """To write: all of it or nothing, and nothing if somebody else has claimed the database."""
-        with told(), self._lease.turn(), self._engine.begin() as connection:
+        with told(self._engine), self._lease.turn(), self._engine.begin() as connection:
             self._lease.fence(connection)
             yield connection
 
@@ -170,7 +173,7 @@ _VERSION = table("alembic_version", column("version_num"))
 def _opening(engine: Engine) -> Iterator[None]:
     where = engine.url.render_as_string(hide_password=True)
     try:
-        with told():
+        with told(engine):
             yield
     except DamagedError:
         raise

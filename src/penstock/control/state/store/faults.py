@@ -7,12 +7,15 @@ constraints are no faults of a database and stay as they are.
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import ClassVar
 
+from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from penstock.core import PenstockError, StorageFullError
+from penstock.tools import is_disk_full
 from penstock.wire import UnavailableError
 
 _FULL = "what was asked for needs more space than there is"
@@ -32,38 +35,43 @@ class DamagedError(UnavailableError):
 
 
 @contextmanager
-def told() -> Iterator[None]:
-    """Faults of the database inside are raised as errors of ours."""
+def told(engine: Engine | None = None) -> Iterator[None]:
+    """Faults of the database inside are raised as errors of ours. ``engine`` says on which disk an SQLite file lies."""
     try:
         yield
     except PoolTimeoutError as error:
         raise _later("every connection to the database is in use") from error
     except DBAPIError as error:
-        if (fault := fault_of(error)) is not None:
+        if (fault := fault_of(error, engine)) is not None:
             raise fault from error
         raise
 
 
-def fault_of(error: DBAPIError) -> PenstockError | None:
+def fault_of(error: DBAPIError, engine: Engine | None = None) -> PenstockError | None:
     """What a driver's error means; nothing if it is not about the database itself."""
     if isinstance(error, IntegrityError):
         return None
     if isinstance(error.orig, sqlite3.Error):
-        return _of_sqlite(error.orig)
+        return _of_sqlite(error.orig, engine)
     return _of_postgres(error)
 
 
-def _of_sqlite(error: sqlite3.Error) -> PenstockError | None:
+def _of_sqlite(error: sqlite3.Error, engine: Engine | None) -> PenstockError | None:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in _SQLITE_BUSY:
         return _later("the database is locked by another process")
-    if code == sqlite3.SQLITE_FULL:
+    if code == sqlite3.SQLITE_FULL or (code in _SQLITE_FILE and engine is not None and _is_full(engine)):
         return StorageFullError("the disk of the database is full", _FULL, "Make room and try again")
     if code in _SQLITE_FILE:
         return _later(f"the database cannot be used ({error})")
     if code in _SQLITE_DAMAGED:
         return _damaged(str(error))
     return None
+
+
+def _is_full(engine: Engine) -> bool:
+    """SQLite calls a full disk an I/O error where it fails on the file beside the database."""
+    return is_disk_full(Path(engine.url.database or ".").parent)
 
 
 def _of_postgres(error: DBAPIError) -> PenstockError | None:

@@ -79,7 +79,7 @@ class Lease:
 
     def _try_claim(self, silent: tuple[int, int, str] | None) -> tuple[int, int, str] | None:
         """Take the lease if it is free, ours, or as ``silent`` as it was; else who has it, as (epoch, beats, name)."""
-        with told(), self._engine.begin() as connection:
+        with told(self._engine), self._engine.begin() as connection:
             self._refuse_old_server(connection)
             row = connection.execute(select(leases).where(leases.c.name == _WRITER)).first()
             if row is None:
@@ -157,7 +157,7 @@ class Lease:
 
     def renew(self) -> None:
         """Show that we live."""
-        with told(), self.turn(), self._engine.begin() as connection:
+        with told(self._engine), self.turn(), self._engine.begin() as connection:
             mine = leases.c.name == _WRITER, leases.c.epoch == self.epoch
             if not connection.execute(update(leases).where(*mine).values(beats=leases.c.beats + 1)).rowcount:
                 self._lose()
@@ -166,7 +166,7 @@ class Lease:
         """The next server need not wait."""
         if self.lost or not self.epoch:
             return
-        with told(), self._engine.begin() as connection:
+        with told(self._engine), self._engine.begin() as connection:
             mine = leases.c.name == _WRITER, leases.c.epoch == self.epoch
             connection.execute(update(leases).where(*mine).values(holder=""))
         self.epoch = 0

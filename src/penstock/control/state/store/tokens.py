@@ -31,6 +31,7 @@ class Scope(StrEnum):
     READ = "read"
     SUBMIT = "submit"
     STEER = "steer"
+    METRICS = "metrics"
     ADMIN = "admin"
 
 
