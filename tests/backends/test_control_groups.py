@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from penstock.backends import Backend
+from penstock.backends import Backend, LocalBackend
 from penstock.backends.agent.control_groups import ControlGroup, end_groups
 from penstock.core import ReportKind, ResourceLimits
 from tests.backends.watching import make_launch, output, python, until, wait_for, wait_for_end, wait_for_output
@@ -158,3 +158,24 @@ def test_where_nobody_may_make_groups_there_is_none(tmp_path: Path, local: Backe
     assert ControlGroup.create("penstock-x", LIMITS, proc) is None
     assert ControlGroup.create("penstock-x", LIMITS, tmp_path / "nothing") is None
     assert ControlGroup.create("penstock-x", ResourceLimits()) is None
+
+
+@real
+def test_a_command_beside_the_workers_counts_as_one_of_them(local: LocalBackend) -> None:
+    local.launch(replace(make_launch(python("import time; print('here', flush=True); time.sleep(600)")), limits=LIMITS))
+    wait_for_output(local, "run-1", "here")
+    around = local.run_environment("run-1")
+    assert around is not None
+    program, order = around.side_command(["cat", "/proc/self/cgroup"], terminal=False)
+    with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as command:
+        assert command.stdin is not None
+        assert command.stdout is not None
+        command.stdin.write(order)
+        command.stdin.flush()
+        groups = command.stdout.read().decode()
+        assert command.wait() == 0
+    worker = wait_for(local, "run-1", ReportKind.WORKER_STARTED).pid
+    assert "penstock-" in groups
+    assert groups == Path(f"/proc/{worker}/cgroup").read_text()
+    local.stop("run-1", 0.0)
+    wait_for_end(local, "run-1")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import ssl
 import threading
 import time
@@ -64,6 +65,16 @@ class Served:
 
     def client(self, who: str = "admin") -> Client:
         return Client(self.url, self.secrets[who])
+
+    @contextmanager
+    def connection(self, who: str, path: str) -> Iterator[socket.socket]:
+        """A connection on which somebody has asked for a path and reads no answer; it ends with the block."""
+        host, port = self.url.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port))) as line:
+            line.sendall(
+                f"GET {path} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {self.secrets[who]}\r\n\r\n".encode()
+            )
+            yield line
 
     def http(self, who: str | None = "admin") -> httpx.Client:
         headers = {"Authorization": f"Bearer {self.secrets[who]}"} if who else {}

@@ -1,6 +1,8 @@
 """Whose allowance a request counts against."""
 
+import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -8,10 +10,13 @@ import httpx
 import pytest
 
 from penstock.control import session_cookie
-from penstock.control.api.limits import Callers
+from penstock.control.api import limits
+from penstock.control.api.limits import MOST_AT_ONCE, Callers
+from penstock.control.platform.saved_files import SavedFiles
 from penstock.control.state.store import Principal, Role
+from penstock.wire import FileList
 from tests.control.build import Platform, platform
-from tests.control.serving import serving
+from tests.control.serving import serving, until
 from tests.tools import coroutines
 
 
@@ -122,3 +127,41 @@ def test_a_tenant_has_an_allowance_of_its_own(world: Platform) -> None:
 def test_health_is_told_whoever_asks_and_however_often(world: Platform) -> None:
     with serving(world, requests_per_s=0.5, burst=1) as served, served.http(None) as http:
         assert {http.get("/healthz").status_code for _ in range(20)} == {200}
+
+
+def test_one_tenant_cannot_hold_every_thread(world: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+    job, go = world.submit(work=400, tenant="blue"), threading.Event()
+    held: list[str] = []
+
+    def stuck(_self: SavedFiles, job_id: str, *_: object) -> FileList:
+        held.append(job_id)
+        go.wait(60)
+        return FileList(place="/", files=[])
+
+    monkeypatch.setattr(SavedFiles, "files", stuck)
+    with serving(world) as served, ExitStack() as lines:
+        asked = [lines.enter_context(served.connection("ada", f"/v1/jobs/{job}/files")) for _ in range(45)]
+        try:
+            until(lambda: len(held) >= MOST_AT_ONCE, "its share of the threads")
+            with served.http("eve") as eve, served.http() as admin:
+                assert eve.get("/v1/jobs").status_code == 200
+                assert admin.get(f"/v1/jobs/{job}").status_code == 200
+            assert len(held) == MOST_AT_ONCE
+        finally:
+            go.set()
+        assert [line.recv(12) for line in asked] == [b"HTTP/1.1 200"] * 45, "the others have waited"
+
+
+def test_a_tenant_whose_requests_never_end_is_told(world: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+    job, go = world.submit(work=400, tenant="blue"), threading.Event()
+    monkeypatch.setattr(limits, "_TURN_WITHIN_S", 0.1)
+    monkeypatch.setattr(SavedFiles, "files", lambda *_: go.wait(60) and FileList(place="/", files=[]))
+    with serving(world) as served, ExitStack() as lines, served.http("ada") as http:
+        for _ in range(MOST_AT_ONCE):
+            lines.enter_context(served.connection("ada", f"/v1/jobs/{job}/files"))
+        try:
+            answer = until(lambda: (got := http.get("/v1/jobs")).status_code == 429 and got, "the end of its patience")
+            assert "10 requests of tenant blue are being worked on" in answer.text
+        finally:
+            go.set()
+        until(lambda: http.get("/v1/jobs").status_code == 200, "its turn")

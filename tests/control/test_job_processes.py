@@ -1,6 +1,8 @@
 """Commands beside the workers of a job: their output, their exit code, and their end."""
 
 import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -10,6 +12,7 @@ import pytest
 
 from penstock.backends import RunEnvironment
 from penstock.client import Client
+from penstock.control.platform import job_processes
 from penstock.core import InputError
 from penstock.wire import ConflictError, MissingError, TerminalSize
 from tests.control.build import ADMIN, Platform
@@ -129,3 +132,65 @@ def test_who_may_not_and_where_it_is_not_possible(
         client.execute(job, ["id"], print)
     audit = world.platform.administration.audit(ADMIN, before=None, limit=10, action="exec")
     assert [entry.result == "done" for entry in audit.entries] == [False] * 3
+
+
+@pytest.mark.parametrize("leaves", ["", "; sleep 1000"], ids=["with the command", "with whoever asked for it"])
+def test_what_moves_to_a_session_of_its_own_ends(served: Served, job: str, leaves: str) -> None:
+    moved = "env -i setsid sh -c 'echo $$; touch moved; exec sleep 1000' &"
+    words = ["sh", "-c", f"{moved} while [ ! -e moved ]; do sleep 0.02; done{leaves}"]
+    with served.http() as http, http.stream("POST", f"/v1/jobs/{job}/exec", json={"command": words}) as answer:
+        lines = answer.iter_lines()
+        first = next(line for line in lines if line.startswith("data: "))
+        if not leaves:
+            assert 'data: {"code": 0}' in list(lines)
+    pid = int(first.partition('"text": "')[2].partition("\\n")[0])
+    until(lambda: not is_there(pid))
+
+
+def test_a_command_ends_with_the_agent_of_its_run_though_nobody_reads_on(tmp_path: Path) -> None:
+    agent = subprocess.Popen(["sleep", "1000"])
+    around = RunEnvironment(variables={"PATH": os.environ["PATH"]}, directory=tmp_path, agent=agent.pid)
+    program, order = around.side_command(["sh", "-c", "echo $$; setsid yes"], terminal=False)
+    with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as command:
+        assert command.stdin is not None
+        assert command.stdout is not None
+        command.stdin.write(order)
+        command.stdin.flush()
+        pid = int(command.stdout.readline())
+        agent.kill()
+        agent.wait()
+        assert command.wait(20) == 137
+    until(lambda: not is_there(pid))
+
+
+def test_keys_for_a_program_that_does_not_read_wait_and_are_not_lost(
+    client: Client, job: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_processes, "_MOST_KEYS", 50_000, raising=False)
+    said: list[str] = []
+    told: list[str] = []
+    typed: list[int] = []
+
+    def accepted(session: str) -> bool:
+        try:
+            client.type_keys(job, session, "k" * 20_000)
+        except ConflictError as error:
+            told.append(str(error))
+            return False
+        typed.append(20_000)
+        return True
+
+    def opened(session: str) -> None:
+        until(lambda: "ready" in "".join(said))
+        until(lambda: not accepted(session))
+        client.type_keys(job, session, ".")
+        (tmp_path / "go").touch()
+
+    count = "import os; got = b''\nwhile not got.endswith(b'.'): got += os.read(0, 65536)\nprint(len(got))"
+    script = f'stty raw -echo; echo ready; while [ ! -e go ]; do sleep 0.05; done; exec {sys.executable} -c "{count}"'
+    code = client.execute(
+        job, ["sh", "-c", script], said.append, terminal=TerminalSize(rows=20, columns=50),
+        opened=lambda session: threading.Thread(target=opened, args=(session,)).start(),
+    )  # fmt: skip
+    assert (code, int("".join(said).split()[-1])) == (0, sum(typed) + 1)
+    assert "the program in this terminal does not read: " in told[0]

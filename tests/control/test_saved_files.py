@@ -3,18 +3,22 @@
 import hashlib
 import json
 import os
+import threading
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from penstock.client import Client
+from penstock.control.platform import checkpoint_cleaning
 from penstock.control.platform.checkpoint_listing import list_checkpoints
 from penstock.control.platform.job_files import FilePlaces, open_file
 from penstock.core import InputError
-from penstock.wire import CleanRequest, ConflictError, MissingError, ResumeRequest
+from penstock.tools import remove_tree
+from penstock.wire import CheckpointList, CleanRequest, ConflictError, MissingError, ResumeRequest
 from tests.control.build import ADMIN, Platform
-from tests.control.serving import serving
+from tests.control.serving import serving, until
+from tests.tools.deep import nested
 
 
 @pytest.fixture
@@ -239,3 +243,102 @@ def test_cleaning_removes_a_checkpoint_that_is_a_plain_file_or_a_link_and_nothin
     assert (cleaned.problem, sorted(cleaned.files)) == ("", ["epoch-7.ckpt", "epoch-8.ckpt", "step-0000000001"])
     assert not place.exists()
     assert (outside / "precious").read_bytes() == b"kept"
+
+
+def test_a_pipe_among_snapshots_in_memory_is_not_waited_for(world: Platform, tmp_path: Path) -> None:
+    record = world.record(world.submit(work=400))
+    pipe = tmp_path / "memory" / "s" / "r00000.0.json"
+    pipe.parent.mkdir(parents=True)
+    os.mkfifo(pipe)
+    places = FilePlaces(root=world.files_at, memory_of=lambda _run: tmp_path / "memory")
+    found: list[CheckpointList] = []
+    asking = threading.Thread(target=lambda: found.append(list_checkpoints(places, record)), daemon=True)
+    asking.start()
+    asking.join(10)
+    os.close(os.open(pipe, os.O_RDWR | os.O_NONBLOCK))  # lets go of whoever waits
+    assert [each.checkpoints for each in found] == [[]]
+
+
+def test_one_verification_for_each_tenant_which_ends_with_its_client(world: Platform) -> None:
+    large, small = world.submit(work=400, tenant="blue"), world.submit(work=400, tenant="blue")
+    saved(world, small, 1)
+    huge = saved(world, large, 1) / "model.bin"
+    os.truncate(huge, 1 << 36)
+    manifest = huge.parent.with_suffix(".json")
+    said = json.loads(manifest.read_text())
+    said["files"][0]["bytes"] = 1 << 36
+    manifest.write_text(json.dumps(said))
+    path, under_way = "/v1/jobs/{}/checkpoints?verify=true", world.platform.files._verifications._jobs
+    with serving(world) as served, served.http("ada") as http:
+        with served.connection("ada", path.format(large)):
+            until(lambda: large in under_way.values(), "the first to begin")
+            answer = http.get(path.format(small))
+            assert answer.status_code == 429
+            assert f"having checkpoints of job '{large}' verified" in answer.text
+            assert http.get(f"/v1/jobs/{large}/checkpoints").status_code == 200
+        until(lambda: not under_way, "the end of the first")
+        assert http.get(path.format(small)).status_code == 200
+        with served.connection("ada", path.format(large)):
+            until(lambda: large in under_way.values(), "another to begin")
+            world.platform.stopping.set()
+            until(lambda: not under_way, "its end with the server")
+
+
+def test_directories_and_manifests_that_are_too_deep_disturb_nothing_else(world: Platform) -> None:
+    deep, whole, link = (world.submit(work=10) for _ in range(3))
+    saved(world, whole, 1)
+    saved(world, deep, 1)
+    manifest = world.files_at / deep / "step-0000000002.json"
+    manifest.write_text("[" * 200_000)
+    (world.files_at / link).symlink_to(world.files_at / whole)
+    nested(world.files_at / deep / "nested", 1200)
+    try:
+        files = world.platform.files
+        listed = files.files(deep, ADMIN)
+        assert listed.truncated
+        assert max(each.path.count("/") for each in listed.files) == 31
+        found = {each.path: each for each in files.checkpoints(deep, ADMIN).checkpoints}
+        assert found["step-0000000001"].state == "whole"
+        assert "cannot be read: JSON of more than 100 levels" in found["step-0000000002"].problem
+        for job in (deep, whole, link):
+            world.commands.cancel(job, ADMIN)
+        report = {each.job_id: each for each in files.clean(CleanRequest(older="0s"), ADMIN).jobs}
+        assert set(report) == {deep, whole}, "a link is no directory of a job"
+        assert [each.problem for each in report.values()] == ["", ""]
+        assert sorted(path.name for path in world.files_at.iterdir()) == [link]
+    finally:
+        if (world.files_at / deep).exists():
+            remove_tree(world.files_at / deep)
+
+
+def test_cleaning_names_a_job_that_cannot_be_looked_at_and_goes_on(
+    world: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    odd, whole = world.submit(work=10), world.submit(work=10)
+    for job in (odd, whole):
+        saved(world, job, 1)
+        world.commands.cancel(job, ADMIN)
+    monkeypatch.setattr(
+        checkpoint_cleaning, "list_checkpoints",
+        lambda places, record: list_checkpoints(places, record) if record.id == whole else record.nothing,
+    )  # fmt: skip
+    report = world.platform.files.clean(CleanRequest(older="0s"), ADMIN)
+    problems = {each.job_id: each.problem for each in report.jobs}
+    assert problems == {odd: "not looked at: 'JobRecord' object has no attribute 'nothing'", whole: ""}
+    assert [path.name for path in world.files_at.iterdir()] == [odd]
+
+
+def test_a_directory_that_cannot_be_opened_is_said(world: Platform) -> None:
+    job = world.submit(work=10)
+    world.files_at.mkdir(exist_ok=True)
+    (world.files_at / job).write_text("no directory")
+    with pytest.raises(ConflictError, match="cannot be opened: Not a directory"):
+        world.platform.files.files(job, ADMIN)
+
+
+def test_what_is_read_of_all_manifests_together_is_bounded(world: Platform) -> None:
+    job = world.submit(work=10)
+    for step in (1, 2, 3):
+        saved(world, job, step).with_suffix(".json").write_bytes(b" " * (12 << 20) + b"[]")
+    problems = [each.problem for each in world.platform.files.checkpoints(job, ADMIN).checkpoints]
+    assert ["of all manifests" in problem for problem in problems] == [False, False, True]

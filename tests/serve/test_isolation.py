@@ -5,10 +5,12 @@ import json
 import os
 import pwd
 import stat
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from penstock.client import Client, DataDir, ensure_server
@@ -17,7 +19,7 @@ from penstock.core import InputError
 from penstock.learn import CurveStore
 from penstock.serve.config import Config
 from penstock.serve.isolation import tenancy_of, tenant_users
-from penstock.wire import ForbiddenError
+from penstock.wire import ForbiddenError, TerminalSize
 from tests.control.build import platform
 from tests.control.serving import end_everything_on, until
 from tests.serve.other_users import (
@@ -133,6 +135,48 @@ def test_a_job_reaches_what_is_its_own_and_nothing_else(folder: Path, monkeypatc
         assert Path(saved).stat().st_uid == pwd.getpwnam(USERS[1]).pw_uid, "a job named another's checkpoints its own"
         red.close()
         blue.close()
+
+
+LOOK = """
+import json, os
+seen = [pid for pid in os.listdir("/proc") if pid.isdigit()]
+others = [pid for pid in seen if os.stat(f"/proc/{pid}").st_uid != os.getuid()]
+rights = [line.split()[1] for line in open("/proc/self/status") if line.startswith(("NoNewPrivs", "CapEff"))]
+view = os.readlink("/proc/self/ns/mnt")
+print(json.dumps([os.getuid(), os.getgroups(), others, rights, view, os.getcwd(), os.isatty(0)]), flush=True)
+"""
+
+
+@needs_other_users
+def test_commands_run_as_the_tenants_user_in_the_runs_own_view_and_end_with_it(folder: Path) -> None:
+    with server_of(folder) as admin, user_client(admin, folder, "red") as red:
+        job = red.submit(_spec("-c", f"{LOOK}\nimport time; time.sleep(300)", tenant="red")).job.id
+        until(lambda: "]" in red.logs(job).text, "its worker")
+        worker = json.loads(red.logs(job).text.partition("] ")[2].splitlines()[0])
+        said: list[str] = []
+        assert red.execute(job, [PYTHON, "-c", LOOK], said.append) == 0
+        assert json.loads("".join(said)) == worker, "a command is and sees what a worker is and sees"
+        assert worker[0] == pwd.getpwnam(USERS[0]).pw_uid
+        said.clear()
+        assert red.execute(job, [PYTHON, "-c", LOOK], said.append, terminal=TerminalSize(rows=20, columns=500)) == 0
+        assert json.loads("".join(said)) == [*worker[:-1], True]
+        with pytest.raises(InputError, match=r"'no-such-program' cannot be started: (No such|Perm)"):
+            red.execute(job, ["no-such-program"], said.append)
+        mark = f"{os.getpid()}.5"
+        escape = f"env -i setsid sleep 1000{mark} & sleep 1000{mark}"
+        ended: list[int] = []
+        running = threading.Thread(target=lambda: ended.append(red.execute(job, ["sh", "-c", escape], said.append)))
+        running.start()
+        until(lambda: len(_running(mark)) >= 3, "the command and what moved away from it")
+        with user_client(admin, folder, "red") as other:
+            other.cancel(job)
+        until(lambda: not _running(mark), "the end of both with their run")
+        running.join(20)
+        assert ended == [137]
+
+
+def _running(mark: str) -> list[int]:
+    return [each.pid for each in psutil.process_iter(["cmdline"]) if mark in " ".join(each.info["cmdline"] or ())]
 
 
 ELASTIC = """

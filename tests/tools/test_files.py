@@ -9,7 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from penstock.tools import atomic_directory, atomic_file, write_atomically
+from penstock.tools import (
+    atomic_directory,
+    atomic_file,
+    open_regular,
+    parse_json,
+    read_regular,
+    remove_tree,
+    write_atomically,
+)
+from tests.tools.deep import nested
 
 
 def test_text_and_bytes_replace_what_was_there(tmp_path: Path) -> None:
@@ -107,3 +116,54 @@ def test_a_folder_appears_filled_or_not_at_all(tmp_path: Path) -> None:
         (folder / "rows.csv").write_text("x")
         assert not target.exists()
     assert [path.name for path in target.iterdir()] == ["rows.csv"]
+
+
+def test_what_is_no_regular_file_is_not_opened_and_never_waited_for(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"0123456789")
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("file")
+    assert read_regular(tmp_path / "file", 4, 2) == b"2345"
+    assert read_regular(tmp_path / "link", 4, follow=True) == b"0123"
+    for name in ("pipe", "link", "absent"):
+        with pytest.raises(OSError, match=r"regular|symbolic|No such"):
+            open_regular(tmp_path / name)
+    for other in (tmp_path, Path("/dev/null")):
+        with pytest.raises(OSError, match="not a regular file"):
+            open_regular(other)
+
+
+def test_a_directory_goes_however_deep_it_is_and_links_are_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "file").touch()
+    top = tmp_path / "top"
+    nested(top, 1200)
+    (top / "link").symlink_to(tmp_path / "kept")
+    os.mkfifo(top / "d" / "pipe")
+    remove_tree(top)
+    assert os.listdir(tmp_path) == ["kept"]
+    assert os.listdir(tmp_path / "kept") == ["file"]
+    with pytest.raises(OSError, match=r"Not a directory|symbolic"):
+        remove_tree(tmp_path / "kept" / "file")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 200_000,
+        "[" * 101 + "]" * 101,
+        '{"a":' * 101 + "1" + "}" * 101,
+        "9" * 5000,
+        "[1",
+        b"\xff\xff",
+        "1" * 50_000,
+    ],
+)
+def test_json_that_is_too_deep_or_too_long_is_a_value_error(text: str | bytes) -> None:
+    with pytest.raises(ValueError, match=r"levels|at most|JSON|digits|Expecting|decode|delimiter"):
+        parse_json(text, 40_000 if text == "1" * 50_000 else 1 << 20)
+
+
+def test_json_within_the_bounds_is_read() -> None:
+    assert parse_json("3", 10) == 3
+    assert parse_json(b'{"a": [1, {"b": []}]}', 100) == {"a": [1, {"b": []}]}
+    parse_json("[" * 100 + "]" * 100, 1000)

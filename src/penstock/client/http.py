@@ -61,6 +61,7 @@ _QUOTAS = TypeAdapter(list[QuotaView])
 _TENANTS = TypeAdapter(list[TenantAccountView])
 _LONGEST_STUDY_S = 330.0
 """A server gives up on a what-if study before that."""
+_LONGEST_VERIFICATION_S = 6 * 3600.0
 _RETRIES_S = (1.0, 2.0, 4.0)
 """A server that cannot answer now, because its database is locked or restarts, is asked again after these."""
 
@@ -307,7 +308,8 @@ class Client:
 
     def checkpoints(self, job_id: str, *, verify: bool = False) -> CheckpointList:
         """What a job can go on from, the newest first; with ``verify`` every checksum is computed."""
-        return self._get(CheckpointList, _job(job_id, "checkpoints"), verify="true" if verify else None)
+        limits = {"params": {"verify": "true"}, "timeout_s": _LONGEST_VERIFICATION_S} if verify else {}
+        return CheckpointList.model_validate(self._ask("GET", _job(job_id, "checkpoints"), **limits))
 
     def files(self, job_id: str, path: str = "") -> FileList:
         """What lies in the directory that a job saves to, or below a path in it."""

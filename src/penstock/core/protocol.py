@@ -19,6 +19,7 @@ from penstock.core.errors import PenstockError
 from penstock.core.limits import LONGEST_TEXT, MOST_STEPS, clean_text, is_count, is_duration, is_figure
 from penstock.core.metric_series import MetricValue
 from penstock.core.watching import Hotspots, LossFault, StepTimes, ThreadStack
+from penstock.tools import parse_json
 
 PROTOCOL_VERSION = 1
 LONGEST_LINE = 2**20
@@ -392,8 +393,8 @@ def _are_texts(words: Iterable[str]) -> bool:
 
 def _object(line: bytes) -> dict[str, Any]:
     try:
-        found = json.loads(line, parse_constant=_CONSTANTS.__getitem__)
-    except (ValueError, RecursionError) as error:
+        found = parse_json(line, LONGEST_LINE, parse_constant=_CONSTANTS.__getitem__)
+    except ValueError as error:
         raise ProtocolError(f"not a line of JSON ({error}): {_excerpt(line)}") from None
     if not isinstance(found, dict):
         raise ProtocolError(f"a message is a JSON object: {_excerpt(line)}")

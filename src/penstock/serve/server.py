@@ -5,6 +5,7 @@ a server really starts.
 """
 
 import argparse
+import asyncio
 import logging
 import os
 import signal
@@ -28,6 +29,10 @@ from penstock.serve.warm_up import load_loops
 
 _log = logging.getLogger(__name__)
 _LAST_PASS_S = 30.0
+_LAST_ANSWERS_S = 10
+"""How long requests may take that were under way when the server was told to stop."""
+_LAST_THREADS_S = 5.0
+"""How long threads of such requests may take once all else has ended."""
 _MOST_SOCKET_MESSAGE = 1 << 20
 _TURN_S = 0.001
 """How long a thread that computes lets others wait for the interpreter: a request changes threads several times."""
@@ -41,7 +46,11 @@ def serve(config: Config, *, on_ready: Callable[[Address], None] = lambda _: Non
     sys.setswitchinterval(_TURN_S)
     limit_heaps()
     data_dir = DataDir(config.data_dir)
-    with data_dir.held(), _listening(config, data_dir) as listener, assembled(config, data_dir) as parts:
+    ready = threading.Event()
+    with (
+        _ended_in_time(ready), data_dir.held(), _listening(config, data_dir) as listener,
+        assembled(config, data_dir) as parts,
+    ):  # fmt: skip
         address = Address(
             pid=os.getpid(), host=config.host, port=listener.getsockname()[1], started_at=parts.journal.now(),
             certificate=str(config.tls_cert.absolute()) if config.tls_cert else "",
@@ -49,6 +58,7 @@ def serve(config: Config, *, on_ready: Callable[[Address], None] = lambda _: Non
 
         def listening() -> None:
             data_dir.publish(address)
+            ready.set()
             on_ready(address)
 
         load_loops(config.policy)
@@ -59,6 +69,23 @@ def serve(config: Config, *, on_ready: Callable[[Address], None] = lambda _: Non
             _job_objects(config, parts),
         ):
             _answer(config, parts, listener, listening)
+
+
+@contextmanager
+def _ended_in_time(ready: threading.Event) -> Iterator[None]:
+    """End the process soon after a server that was ``ready``: Python would wait for every thread that is held."""
+    code = 1
+    try:
+        yield
+        code = 0
+    except PenstockError as error:
+        code = error.exit_code
+        raise
+    finally:
+        if ready.is_set():
+            end = threading.Timer(_LAST_THREADS_S, os._exit, (code,))
+            end.daemon = True
+            end.start()
 
 
 def _job_objects(config: Config, parts: Assembly) -> AbstractContextManager[None]:
@@ -147,6 +174,17 @@ def _answer(config: Config, parts: Assembly, listener: socket.socket, on_ready: 
                 for number, handler in before.items():
                     signal.signal(number, handler)
 
+        def run(self, sockets: list[socket.socket] | None = None) -> None:
+            """The original waits for every thread that a request holds, for as long as it is held."""
+            loop = (self.config.get_loop_factory() or asyncio.new_event_loop)()
+            asyncio.set_event_loop(loop)
+            loop.run_until_complete(self.serve(sockets))
+            for task in (rest := asyncio.all_tasks(loop)):
+                task.cancel()
+            if rest:
+                loop.run_until_complete(asyncio.wait(rest, timeout=_LAST_THREADS_S))
+            loop.run_until_complete(loop.shutdown_asyncgens())
+
         def handle_exit(self, sig: int, frame: Any) -> None:
             parts.platform.stopping.set()
             super().handle_exit(sig, frame)
@@ -163,9 +201,9 @@ def _answer(config: Config, parts: Assembly, listener: socket.socket, on_ready: 
             on_ready()
 
     settings = uvicorn.Config(
-        app, log_config=None, access_log=False, timeout_graceful_shutdown=10, lifespan=lifespan, http=http_protocol(),
-        ws_max_size=_MOST_SOCKET_MESSAGE, proxy_headers=bool(config.proxies), forwarded_allow_ips=list(config.proxies),
-        ssl_certfile=config.tls_cert, ssl_keyfile=config.tls_key,
+        app, log_config=None, access_log=False, timeout_graceful_shutdown=_LAST_ANSWERS_S, lifespan=lifespan,
+        http=http_protocol(), ws_max_size=_MOST_SOCKET_MESSAGE, proxy_headers=bool(config.proxies),
+        forwarded_allow_ips=list(config.proxies), ssl_certfile=config.tls_cert, ssl_keyfile=config.tls_key,
     )  # fmt: skip
     Server(settings).run(sockets=[listener])
 

@@ -17,6 +17,7 @@ from penstock.core import InputError
 from penstock.spec.amounts import timeless
 from penstock.spec.commands import words_of
 from penstock.spec.local_modules import LARGEST_BYTES, local_modules
+from penstock.tools import read_regular
 
 _READ = frozenset({".py", ".sh", ".yaml", ".yml", ".json", ".toml", ".ini", ".cfg"})
 _NO_MATTER = re.compile(r".*(TOKEN|SECRET|PASSWORD|API_KEY)$|(WANDB|MLFLOW|COMET|NEPTUNE|HF_HUB|GIT)_.*|.*LOG_?LEVEL$")
@@ -61,7 +62,7 @@ def _content_or(word: str, working_dir: Path) -> str:
 
 
 def _hash(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    return hashlib.sha256(read_regular(path, LARGEST_BYTES, follow=True)).hexdigest()
 
 
 def _packages(requirements: str | tuple[str, ...] | None, working_dir: Path) -> list[str]:
@@ -69,8 +70,10 @@ def _packages(requirements: str | tuple[str, ...] | None, working_dir: Path) -> 
         path = working_dir / requirements
         try:
             readable = path.is_file() and path.stat().st_size <= LARGEST_BYTES
-            requirements = tuple(path.read_text().splitlines()) if readable else (requirements,)
+            if readable:
+                requirements = tuple(read_regular(path, LARGEST_BYTES, follow=True).decode().splitlines())
         except (OSError, ValueError) as problem:
             raise InputError(f"{path} cannot be read: {problem}", "a text file", "Check the file") from None
-    lines = (line.split("#")[0].strip() for line in requirements or ())
+    listed = (requirements,) if isinstance(requirements, str) else requirements or ()
+    lines = (line.split("#")[0].strip() for line in listed)
     return sorted(line for line in lines if line)

@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from penstock.tools import read_regular
+
 MOST_FILES = 200
 LARGEST_BYTES = 4 << 20
 LONGEST_STATEMENT = 4096
@@ -86,9 +88,10 @@ def _files(module: str, names: tuple[str, ...] | list[str], roots: tuple[Path, .
 
 def _text(file: Path) -> bytes:
     try:
-        return file.read_bytes() if file.is_file() and file.stat().st_size <= LARGEST_BYTES else b""
+        text = read_regular(file, LARGEST_BYTES + 1, follow=True)
     except OSError:
         return b""
+    return text if len(text) <= LARGEST_BYTES else b""
 
 
 def _decoded(found: bytes | None) -> str:

@@ -8,7 +8,10 @@ from penstock.tools.files import (
     atomic_file,
     create_private,
     is_disk_full,
+    open_regular,
     partial_path,
+    read_regular,
+    remove_tree,
     sync_directory,
     sync_file,
     write_atomically,
@@ -16,6 +19,7 @@ from penstock.tools.files import (
 from penstock.tools.jit import compiled, compiled_in_place, has_compiler, interpret_first
 
 if TYPE_CHECKING:
+    from penstock.tools.bounded_json import parse_json
     from penstock.tools.event_files import Scalar, read_scalars, scalar_record, version_record
     from penstock.tools.flat_mapping import flat_texts
     from penstock.tools.least_squares import nonnegative_least_squares
@@ -61,9 +65,13 @@ __all__ = [
     "lazy_door",
     "may_execute",
     "nonnegative_least_squares",
+    "open_regular",
+    "parse_json",
     "partial_path",
     "process_options",
+    "read_regular",
     "read_scalars",
+    "remove_tree",
     "scalar_record",
     "settled",
     "sync_directory",

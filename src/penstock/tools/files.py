@@ -3,9 +3,14 @@
 Every file somebody else may read while it is written (a manifest, an address, a report, a cached answer) is written
 beside its target and renamed onto it, so that a reader, a crash or a full disk meets the old content or all of the new
 one. ``durable`` also survives a power cut: the content is flushed before the rename, the directory after it.
+
+What a user or a job may have put somewhere is opened by :func:`open_regular`, which never waits, and removed by
+:func:`remove_tree`, however deep it is.
 """
 
+import errno
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -15,6 +20,78 @@ _LEAST_FREE = 64 << 10
 """Bytes that a small transaction of SQLite needs, with its shared memory."""
 PARTIAL_SUFFIX = ".partial"
 """How unfinished files end: ``.NAME.PROCESS-RANDOM.partial``, so that one left by a killed process can be found."""
+
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def open_regular(path: Path | str, *, directory: int | None = None, follow: bool = False) -> BinaryIO:
+    """Open a file for reading that a job may have made; an OSError for a pipe, a device, a directory or a link.
+
+    Opening a pipe would wait for a writer. A link would lead anywhere; with ``follow`` it may.
+    """
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
+    handle = os.open(path, flags, dir_fd=directory)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    return os.fdopen(handle, "rb")
+
+
+def read_regular(path: Path | str, most: int, offset: int = 0, *, follow: bool = False) -> bytes:
+    """Up to ``most`` bytes of a file that a job may have made, from ``offset`` on."""
+    with open_regular(path, follow=follow) as file:
+        file.seek(offset)
+        return file.read(most)
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a directory that a job has filled, however deep: nothing here recurses or follows a link.
+
+    What cannot be removed is left; the first such error is raised once everything else is gone.
+    """
+    trouble: list[OSError] = []
+    here = os.open(path, _FOLDER)
+    above: list[tuple[tuple[int, int], str, list[str]]] = []
+    names = os.listdir(here)
+    try:
+        while names or above:
+            if is_empty := not names:
+                place, name, names = above.pop()
+                here = _moved(here, "..")
+                if _place(here) != place:
+                    raise OSError(errno.ESTALE, "moved while it was removed", str(path))
+            else:
+                name = names.pop()
+            try:
+                if is_empty:
+                    os.rmdir(name, dir_fd=here)
+                elif stat.S_ISDIR(os.stat(name, dir_fd=here, follow_symlinks=False).st_mode):
+                    place, here = _place(here), _moved(here, name)
+                    above.append((place, name, names))
+                    names = []
+                    names = os.listdir(here)
+                else:
+                    os.unlink(name, dir_fd=here)
+            except OSError as error:
+                trouble.append(error)
+    finally:
+        os.close(here)
+    if trouble:
+        raise trouble[0]
+    os.rmdir(path)
+
+
+def _moved(here: int, name: str) -> int:
+    """Open a directory beside the one that is open, which is closed."""
+    there = os.open(name, _FOLDER, dir_fd=here)
+    os.close(here)
+    return there
+
+
+def _place(directory: int) -> tuple[int, int]:
+    found = os.fstat(directory)
+    return found.st_dev, found.st_ino
 
 
 def write_atomically(path: Path, content: str | bytes, *, durable: bool = False, mode: int = 0o666) -> int:

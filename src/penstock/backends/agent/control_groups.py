@@ -187,12 +187,23 @@ class ControlGroup:
 
 def end_groups(prefix: str, proc: Path = Path("/proc/self")) -> None:
     """End the groups whose names begin so, with whoever is in them: those that an agent which was killed has left."""
+    for place in _groups(prefix, proc):
+        _end(place)
+
+
+def enter_groups(prefix: str, proc: Path = Path("/proc/self")) -> None:
+    """Move this process into the groups whose names begin so."""
+    for place in _groups(prefix, proc):
+        with suppress(OSError):
+            _write(place / "cgroup.procs", "0")
+
+
+def _groups(prefix: str, proc: Path) -> list[Path]:
     own = _own_groups(proc)
-    for mount in _mounts(proc):
-        for controller in mount.controllers or {""}:
-            base = _below(mount, own.get(controller, "/"))
-            for place in [*base.glob(f"{prefix}*"), *base.parent.glob(f"{prefix}*")]:
-                _end(place)
+    bases = [
+        _below(mount, own.get(controller, "/")) for mount in _mounts(proc) for controller in mount.controllers or {""}
+    ]
+    return [place for base in bases for around in (base, base.parent) for place in around.glob(f"{prefix}*")]
 
 
 def _parts(

@@ -5,8 +5,10 @@ Whoever owns the directory of a run gives its memory back with it.
 """
 
 import hashlib
-import shutil
+from contextlib import suppress
 from pathlib import Path
+
+from penstock.tools import remove_tree
 
 SHARED_MEMORY = Path("/dev/shm")
 
@@ -23,4 +25,5 @@ def give_memory_back(run_directory: Path) -> None:
     """Remove what workers left there, however they ended."""
     place = memory_place(run_directory)
     if place is not None:
-        shutil.rmtree(place, ignore_errors=True)
+        with suppress(OSError):
+            remove_tree(place)

@@ -5,6 +5,7 @@ its own, in which every user finds only their own processes; the agent, which is
 """
 
 import ctypes
+import os
 
 _CLONE_NEWNS = 0x00020000
 _MS_NOSUID, _MS_NODEV, _MS_NOEXEC = 2, 4, 8
@@ -23,3 +24,13 @@ def hide_other_processes() -> bool:
         return False
     flags = _MS_NOSUID | _MS_NODEV | _MS_NOEXEC
     return bool(_LIBC.mount(b"proc", b"/proc", b"proc", flags, b"hidepid=2") == 0)
+
+
+def share_view_of(pid: int) -> None:
+    """Give this process the view that another one has, as those have that it started."""
+    with open(f"/proc/{pid}/ns/mnt", "rb") as theirs, open("/proc/self/ns/mnt", "rb") as ours:
+        if os.path.sameopenfile(theirs.fileno(), ours.fileno()):
+            return
+        if _LIBC.setns(theirs.fileno(), _CLONE_NEWNS) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, f"the run's view of the machine cannot be entered: {os.strerror(number)}")

@@ -7,9 +7,11 @@ What outlives even the agent carries the run's directory in its environment and 
 
 import ctypes
 import errno
+import fcntl
 import os
 import signal
 import subprocess
+import termios
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -54,14 +56,19 @@ def start_process(
     stdout: int,
     stderr: int,
     identity: Identity = OURSELVES,
+    *,
+    terminal: bool = False,
 ) -> "subprocess.Popen[bytes]":
     """A process that leads its own group and is killed should this one die without a word.
+
+    With ``terminal`` its input is one, which becomes its own: keys such as Ctrl-C reach what runs there.
 
     Who it runs as is settled before that is asked of the kernel, which forgets the wish when the user changes.
     """
     started = subprocess.Popen(
         argv, env=dict(env), cwd=cwd, stdin=stdin, stdout=stdout, stderr=stderr, umask=identity.umask,
-        process_group=0, preexec_fn=partial(_begin, identity),  # noqa: PLW1509 (an agent has one thread)
+        process_group=None if terminal else 0, start_new_session=terminal,
+        preexec_fn=partial(_begin, identity, terminal=terminal),  # noqa: PLW1509 (an agent has one thread)
         **process_options(identity.user),
     )  # fmt: skip
     if identity.group is not None and identity.user is not None:
@@ -229,8 +236,10 @@ def die_with_parent() -> None:
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def _begin(identity: Identity) -> None:
+def _begin(identity: Identity, *, terminal: bool) -> None:
     """What a new process does before it becomes somebody else's program."""
+    if terminal:
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     if identity.group is not None:
         identity.group.enter()
     if identity.user is not None:

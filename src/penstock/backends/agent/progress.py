@@ -12,7 +12,6 @@ not read as such a line is ordinary output. A line that names a step which is no
 reaches, is passed over and complained about (:func:`complaint`): it never disturbs a run, until there are too many.
 """
 
-import json
 import math
 import time
 from collections.abc import Callable, Iterable
@@ -20,7 +19,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from penstock.backends.agent.job_files import read_regular
 from penstock.core import (
     MOST_METRICS,
     MOST_STEPS,
@@ -31,6 +29,7 @@ from penstock.core import (
     is_duration,
     is_metric_name,
 )
+from penstock.tools import parse_json, read_regular
 
 PREFIX = "penstock:"
 RECORD_EVERY_S = 0.5
@@ -180,8 +179,8 @@ def _is_number(value: object) -> bool:
 
 def _parse_object(text: str) -> Said | None:
     try:
-        values = json.loads(text)
-    except (ValueError, RecursionError):
+        values = parse_json(text, _LARGEST_FILE)
+    except ValueError:
         return None
     said = clean_progress(values) if isinstance(values, dict) else {}
     return (ReportKind.PROGRESS, said) if "step" in said else None

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.backends.agent.containers import ContainerLaunch
-from penstock.backends.agent.control_groups import ControlGroup, end_groups
+from penstock.backends.agent.control_groups import ControlGroup, end_groups, enter_groups
 from penstock.core import NO_LIMITS, Launch, ResourceLimits, format_bytes
 
 
@@ -70,6 +70,11 @@ def end_limited(launch: Launch, directory: Path) -> None:
     """End what is left in the groups of a run whose agent was killed."""
     if launch.limits.any:
         end_groups(_prefix(directory))
+
+
+def enter_limited(directory: Path) -> None:
+    """Have this process, and all it starts, count as processes of a run and end with its groups, where it has any."""
+    enter_groups(_prefix(directory))
 
 
 def _prefix(directory: Path) -> str:

@@ -38,12 +38,17 @@ def run_below_subreaper(
         signal.signal(number, lambda got, _: _pass_on(pid, got))
     signal.pthread_sigmask(signal.SIG_SETMASK, held)
     code = _wait_for(pid)
+    end_all_below()
+    at_end()
+    os._exit(code)
+
+
+def end_all_below() -> None:
+    """Kill everything below this process, which adopts orphans, until nothing is left."""
     deadline = time.monotonic() + _INSIST_S
     while kill_below(os.getpid(), frozenset()) and time.monotonic() < deadline:
         time.sleep(0.01)
         _reap()
-    at_end()
-    os._exit(code)
 
 
 def _fork() -> int:

@@ -1,15 +1,19 @@
 """The agent's end of its workers' lines: who may speak, what they say, and the way back to them.
 
 A connection begins with a :class:`~penstock.core.Hello` that knows the run's secret, within a few seconds. Whoever does
-not gets one :class:`~penstock.core.Refusal` and is hung up on; what they sent is written nowhere. After that a message
-that cannot be read is passed over and given to ``doubt``: one mistake of a script's library never ends a run.
+not gets one :class:`~penstock.core.Refusal` and is hung up on; what they sent is written nowhere. Over TCP
+connections without a hello are bounded, of one address and in all: a further one takes the place of the oldest. After a
+hello a message that cannot be read is passed over and given to ``doubt``: one mistake of a script never ends a run.
 """
 
 import asyncio
 import hmac
 import logging
+import ssl
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 
 from penstock.backends.agent.line_certificate import LineCertificate
 from penstock.backends.agent.meeting_stores import MeetingStores
@@ -31,6 +35,9 @@ _log = logging.getLogger(__name__)
 _SHOWN = 400
 HELLO_S = 10.0
 """How long a connection may take to say who it is."""
+LONGEST_HELLO = 1 << 14
+MOST_SILENT, MOST_SILENT_OF_ONE = 256, 128
+"""Connections without a hello, in all and of one address."""
 LAST_WORDS_S = 1.0
 """How long to wait for what a worker sent before it ended."""
 
@@ -63,6 +70,7 @@ class WorkerLines:
         self._lines: dict[str, asyncio.StreamWriter] = {}
         self._ends: dict[str, asyncio.Event] = {}
         self._servers: list[asyncio.Server] = []
+        self._silent: dict[asyncio.StreamWriter, str] = {}
 
     async def listen(self, address: AgentAddress, certificate: LineCertificate | None = None) -> AgentAddress:
         """Listen there; returns where workers reach it, which is another port if none was given.
@@ -72,11 +80,8 @@ class WorkerLines:
         if address.path:
             server = await asyncio.start_unix_server(self._serve, path=address.path, limit=LONGEST_LINE)
         else:
-            server = await asyncio.start_server(
-                self._serve, address.host, address.port, limit=LONGEST_LINE,
-                ssl=certificate.server_context() if certificate else None,
-                ssl_handshake_timeout=HELLO_S if certificate else None,
-            )  # fmt: skip
+            serve = partial(self._serve, context=certificate.server_context() if certificate else None)
+            server = await asyncio.start_server(serve, address.host, address.port, limit=LONGEST_LINE)
             port = server.sockets[0].getsockname()[1]
             address = AgentAddress(host=address.host, port=port, pin=certificate.pin if certificate else "")
         self._servers.append(server)
@@ -102,11 +107,17 @@ class WorkerLines:
         for server in self._servers:
             server.close()
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, context: ssl.SSLContext | None = None
+    ) -> None:
         ended = asyncio.Event()
         worker_id = ""
         try:
+            self._make_room(writer)
+            if context is not None:  # counted before its handshake, which an unknown peer may draw out
+                await writer.start_tls(context, ssl_handshake_timeout=HELLO_S)
             hello = await self._welcome(reader)
+            self._silent.pop(writer, None)
             if hello.store is not None:
                 await self._stores.serve(hello.store, reader, writer)
                 return
@@ -126,6 +137,7 @@ class WorkerLines:
         except (OSError, ValueError):
             pass  # a peer that is gone, or a line too long: either way this connection is over
         finally:
+            self._silent.pop(writer, None)
             ended.set()
             if self._lines.get(worker_id) is writer:
                 del self._lines[worker_id]
@@ -136,9 +148,24 @@ class WorkerLines:
             raise ProtocolError(f"part {hello.part}, in a run whose workers are processes of this machine")
         await self._host(hello, reader, writer)
 
+    def _make_room(self, writer: asyncio.StreamWriter) -> None:
+        """Count a connection that has said nothing yet, in the place of the oldest one where there are too many."""
+        peer = writer.get_extra_info("peername")
+        if not isinstance(peer, tuple):
+            return  # of this machine, by a socket that only the job's user can open
+        address, counts = str(peer[0]), Counter(self._silent.values())
+        crowded = address if counts[address] >= MOST_SILENT_OF_ONE else None
+        if crowded is None and len(self._silent) >= MOST_SILENT:
+            crowded = counts.most_common(1)[0][0]
+        if crowded is not None:
+            oldest = next(each for each, other in self._silent.items() if other == crowded)
+            del self._silent[oldest]
+            oldest.transport.abort()
+        self._silent[writer] = address
+
     async def _welcome(self, reader: asyncio.StreamReader) -> Hello:
         try:
-            line = await asyncio.wait_for(reader.readline(), HELLO_S)
+            line = await asyncio.wait_for(_first_line(reader), HELLO_S)
         except TimeoutError:
             raise ProtocolError(f"no hello within {HELLO_S:g} s") from None
         hello = WORKER_MESSAGES.decode(line)
@@ -154,3 +181,14 @@ class WorkerLines:
             self._hear(worker_id, WORKER_MESSAGES.decode(line))
         except ProtocolError as error:
             self._doubt(worker_id, clean_text(str(error), _SHOWN))
+
+
+async def _first_line(reader: asyncio.StreamReader) -> bytes:
+    """Read up to the end of a line, of which an unknown peer may send no more than a hello has."""
+    line = bytearray()
+    with suppress(asyncio.IncompleteReadError):
+        while not line.endswith(b"\n"):
+            if len(line) == LONGEST_HELLO:
+                raise ProtocolError(f"a hello of more than {LONGEST_HELLO} bytes")
+            line += await reader.readexactly(1)
+    return bytes(line)

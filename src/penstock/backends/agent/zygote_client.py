@@ -12,6 +12,8 @@ from contextlib import suppress
 from typing import Any
 
 from penstock.backends.agent.processes import OURSELVES, Identity, kill_tree, start_process
+from penstock.core import LONGEST_LINE
+from penstock.tools import parse_json
 
 Event = dict[str, Any]
 
@@ -45,7 +47,7 @@ class ZygoteClient:
         *lines, self._buffer = (self._buffer + data).split(b"\n")
         for line in lines:
             with suppress(ValueError):
-                handle(json.loads(line))
+                handle(parse_json(line, LONGEST_LINE))
         return bool(data)
 
     def quit(self) -> None:

@@ -3,7 +3,6 @@
 import fcntl
 import json
 import os
-import shutil
 import tempfile
 import time
 from contextlib import AbstractContextManager, suppress
@@ -15,7 +14,7 @@ from penstock.backends.agent.memory_place import give_memory_back
 from penstock.backends.agent.outputs import MERGED_LOG, worker_directory
 from penstock.backends.agent.ownership import let_through
 from penstock.core import CodecError, Launch, RunState, build, plain
-from penstock.tools import UnixUser, file_lock, write_atomically
+from penstock.tools import UnixUser, file_lock, remove_tree, write_atomically
 
 AGENT_PROGRAM = "penstock.backends.runs.agent"
 """What the command line of every agent names, and of nobody who is none of ours."""
@@ -142,7 +141,8 @@ class RunDir:
         ):  # fmt: skip
             path.unlink(missing_ok=True)
         for folder in (self.rendezvous, self.secrets):
-            shutil.rmtree(folder, ignore_errors=True)
+            with suppress(OSError):
+                remove_tree(folder)
         give_memory_back(self.path)
         discard_sockets(Path(agent.get("socket", self.path / REQUESTS_SOCKET)).parent, self.path)
         self.mark.unlink(missing_ok=True)

@@ -1,9 +1,11 @@
 """Routes about what jobs saved: checkpoints, files, and cleaning up."""
 
+import asyncio
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import StreamingResponse
+from starlette.concurrency import run_in_threadpool
 
 from penstock.control.api.dependencies import Caller, JobId, Service
 from penstock.wire import CheckpointList, CleanReport, CleanRequest, FileList, StorableText
@@ -14,9 +16,28 @@ FilePath = Annotated[StorableText, Query(description="From the directory that th
 
 
 @router.get("/jobs/{job_id}/checkpoints")
-def checkpoints(job_id: JobId, platform: Service, who: Caller, verify: bool = False) -> CheckpointList:
-    """What the job can go on from, the newest first; with `verify` every checksum is computed."""
-    return platform.files.checkpoints(job_id, who, verify=verify)
+async def checkpoints(
+    request: Request, job_id: JobId, platform: Service, who: Caller, verify: bool = False
+) -> CheckpointList:
+    """What the job can go on from, the newest first.
+
+    With `verify` every checksum is computed: one such request for each tenant at a time (429), which ends with its
+    connection.
+    """
+    gone = asyncio.create_task(_disconnected(request))
+    try:
+        return await run_in_threadpool(
+            platform.files.checkpoints, job_id, who, verify=verify,
+            unwanted=lambda: gone.done() or platform.stopping.is_set(),
+        )  # fmt: skip
+    finally:
+        gone.cancel()
+
+
+async def _disconnected(request: Request) -> None:
+    """Return once the client has left."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 @router.get("/jobs/{job_id}/files")

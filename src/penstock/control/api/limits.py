@@ -25,6 +25,8 @@ _MOST_CALLERS = 10_000
 _REMEMBERED_S = 30.0
 _BODY_WITHIN_S = 30.0
 _LOOK_UPS = 8
+MOST_AT_ONCE = 10
+_TURN_WITHIN_S = 10.0
 LOOK_UP_S = 5.0
 """How long a token is looked up before whoever showed it is asked to come again."""
 _UNCOUNTED = ("/healthz", "/readyz")
@@ -69,6 +71,31 @@ class RequestSource:
 
     key: str
     tenant: str | None = None
+
+
+class TenantShares:
+    """How many requests of one tenant are worked on at a time, of the forty threads that there are for all.
+
+    Others wait until one of them has its answer: what a request waits for may be a tenant's own doing.
+    """
+
+    def __init__(self, most: int = MOST_AT_ONCE) -> None:
+        self._most = most
+        self._free: dict[str, asyncio.Semaphore] = {}
+
+    async def take(self, tenant: str) -> Callable[[], None]:
+        """Wait for a place; returns what gives it back, and raises :class:`~penstock.wire.TooManyError`."""
+        free = self._free.setdefault(tenant, asyncio.Semaphore(self._most))
+        try:
+            async with asyncio.timeout(_TURN_WITHIN_S):
+                await free.acquire()
+        except TimeoutError:
+            raise TooManyError(
+                f"{self._most} requests of tenant {tenant} are being worked on and none of them ends",
+                f"at most {self._most} at a time", "Wait for their answers",
+            ) from None  # fmt: skip
+        left = [free.release]
+        return lambda: left.pop()() if left else None
 
 
 class Callers:
@@ -169,6 +196,7 @@ class RequestLimits:
         self._buckets = buckets
         self._callers = callers
         self._quotas = quotas
+        self._shares = TenantShares()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"] in _UNCOUNTED:
@@ -194,7 +222,28 @@ class RequestLimits:
         elif b"%00" in scope.get("raw_path", b"") or b"%00" in scope["query_string"]:
             await _refuse(send, RequestError("The address holds a NUL character", "none of them", "Leave it out"))
         else:
+            await self._in_turn(source.tenant, scope, receive, send)
+
+    async def _in_turn(self, tenant: str | None, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on when its tenant has room for it, which it holds until its answer begins."""
+        if tenant is None:
             await self._pass_on(scope, receive, send)
+            return
+        try:
+            give_back = await self._shares.take(tenant)
+        except TooManyError as error:
+            await _refuse(send, error, _LATER)
+            return
+
+        async def answering(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                give_back()
+            await send(message)
+
+        try:
+            await self._pass_on(scope, receive, answering)
+        finally:
+            give_back()
 
     def _too_many(self, source: RequestSource) -> tuple[TooManyError, dict[str, str]] | None:
         """Why it has to wait, if it has: its own allowance is spent, or its tenant's."""

@@ -7,7 +7,6 @@ evaluation reads the checkpoint where it was saved, as long as it is there.
 
 import logging
 import os
-import shutil
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -15,12 +14,13 @@ from pathlib import Path
 from penstock.control.state.evaluations import evaluated_job
 from penstock.control.state.records import JobRecord
 from penstock.core import is_url
-from penstock.tools import UnixUser, acting_as
+from penstock.tools import UnixUser, acting_as, remove_tree
 
 _log = logging.getLogger(__name__)
 _FOLDER = "checkpoint"
 _MANIFEST = ".json"
 _MOST_FILES = 10_000
+_DEEPEST = 32
 
 
 class CheckpointLinks:
@@ -69,7 +69,7 @@ class CheckpointLinks:
 
     def _remove(self, folder: Path, user: UnixUser | None) -> None:
         with acting_as(user), suppress(OSError):
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_tree(folder)
 
 
 def _is_inside(path: Path, folder: Path) -> bool:
@@ -88,7 +88,10 @@ def _link(source: Path, target: Path) -> None:
         return
     linked = 0
     for folder, _, files in os.walk(source):
-        here = target / Path(folder).relative_to(source)
+        inside = Path(folder).relative_to(source)
+        if len(inside.parts) > _DEEPEST:
+            raise OSError(f"directories more than {_DEEPEST} deep")
+        here = target / inside
         here.mkdir(exist_ok=True)
         for name in files:
             linked += 1

@@ -4,8 +4,8 @@ Only directories that the platform made for one job are touched, and only of job
 paused or runs may need its checkpoints again, and a directory that a job file names may be somebody else's as well.
 """
 
+import logging
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -15,9 +15,12 @@ from penstock.control.platform.job_files import FilePlaces
 from penstock.control.state.journal import Journal
 from penstock.control.state.records import JobRecord
 from penstock.control.state.store import Principal
-from penstock.core import InputError, first_directory, parse_bytes, parse_duration
-from penstock.tools import acting_as
+from penstock.core import InputError, clean_text, first_directory, parse_bytes, parse_duration
+from penstock.tools import acting_as, remove_tree
 from penstock.wire import CheckpointView, CleanedJob, CleanReport, CleanRequest, stamp
+
+_log = logging.getLogger(__name__)
+_LONGEST_PROBLEM = 300
 
 
 def clean_checkpoints(places: FilePlaces, journal: Journal, wanted: CleanRequest, who: Principal) -> CleanReport:
@@ -30,9 +33,14 @@ def clean_checkpoints(places: FilePlaces, journal: Journal, wanted: CleanRequest
     for record in _ended(places, journal, who):
         if (record.ended_at or 0.0) > ended_by:
             continue
-        saved = [each for each in list_checkpoints(places, record).checkpoints if each.where == "saved"]
+        try:
+            saved = [each for each in list_checkpoints(places, record).checkpoints if each.where == "saved"]
+        except Exception as error:  # whatever a job left there, the other jobs' files are looked at
+            _log.exception("files of job %s cannot be looked at", record.id)
+            found.append(_cleaned(record, [], f"not looked at: {error}"))
+            continue
         if sum(each.bytes for each in saved) > larger and (going := saved[wanted.keep_last :]):
-            found.append(_cleaned(places, record, going, dry_run=wanted.dry_run))
+            found.append(_cleaned(record, going, "" if wanted.dry_run else _remove(places, record, going)))
     found.sort(key=lambda job: -job.bytes)
     return CleanReport(jobs=found, bytes=sum(job.bytes for job in found), dry_run=wanted.dry_run)
 
@@ -48,13 +56,12 @@ def _ended(places: FilePlaces, journal: Journal, who: Principal) -> Iterator[Job
             yield record
 
 
-def _cleaned(places: FilePlaces, record: JobRecord, going: list[CheckpointView], *, dry_run: bool) -> CleanedJob:
-    problem = "" if dry_run else _remove(places, record, going)
+def _cleaned(record: JobRecord, going: list[CheckpointView], problem: str) -> CleanedJob:
     return CleanedJob.model_validate(
         {
             "job_id": record.id, "name": record.submission.name, "state": str(record.mark),
             "ended_at": stamp(record.ended_at), "bytes": sum(each.bytes for each in going),
-            "files": [each.path for each in going], "problem": problem,
+            "files": [each.path for each in going], "problem": clean_text(problem[:_LONGEST_PROBLEM]),
         }
     )  # fmt: skip
 
@@ -64,7 +71,7 @@ def _remove_abandoned(place: Path) -> None:
     first = Path(first_directory(str(place)))
     for path in list(first.iterdir()) if place != first else ():
         if path != place:
-            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+            remove_tree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
 
 
 def _remove(places: FilePlaces, record: JobRecord, going: list[CheckpointView]) -> str:
@@ -76,7 +83,7 @@ def _remove(places: FilePlaces, record: JobRecord, going: list[CheckpointView]) 
                 (place / f"{each.path}.json").unlink(missing_ok=True)
                 path = place / each.path
                 if path.is_dir() and not path.is_symlink():
-                    shutil.rmtree(path)
+                    remove_tree(path)
                 else:
                     path.unlink(missing_ok=True)
             _remove_abandoned(place)

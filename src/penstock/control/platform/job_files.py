@@ -4,31 +4,37 @@ Names come from people and from jobs, so none is trusted. A path is opened part 
 no part may be a link, and only plain files are read, as the user whose jobs the tenant's are.
 """
 
+import errno
 import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path, PurePosixPath
+from typing import BinaryIO
 from urllib.parse import quote
 
 from penstock.control.state.records import JobRecord
 from penstock.core import InputError, clean_text, first_directory, is_url
-from penstock.tools import UnixUser, acting_as
+from penstock.tools import UnixUser, acting_as, open_regular
 from penstock.wire import ConflictError, FileList, FileView, MissingError, stamp
 
 _MOST_LISTED = 10_000
+_DEEPEST = 32
 _CHUNK = 1 << 20
 _LONGEST_PATH = 4096
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
 class OpenFile:
-    """A file that is being read; it is read once, and closed by that."""
+    """A file that is being read; it is read once, and closed by that or by :meth:`close`."""
 
     name: str
     size: int
     chunks: Iterator[bytes]
+    close: Callable[[], None]
 
     @property
     def headers(self) -> dict[str, str]:
@@ -84,9 +90,15 @@ class FilePlaces:
         place = self.of(record)
         with acting_as(self.user_of(record.job.tenant)):
             handle = None
-            with suppress(FileNotFoundError):
-                flags = os.O_NOFOLLOW if self.is_own(record) else 0
-                handle = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | flags)
+            try:
+                handle = os.open(place, _DIRECTORY | (os.O_NOFOLLOW if self.is_own(record) else 0))
+            except FileNotFoundError:
+                pass
+            except OSError as error:
+                raise ConflictError(
+                    f"the directory {place} of job {record.id!r} cannot be opened: {error.strerror}",
+                    "a directory that the job's user may read", "Change its permissions",
+                ) from None  # fmt: skip
             try:
                 yield place, handle
             finally:
@@ -112,9 +124,10 @@ def parts_of(path: str) -> tuple[str, ...]:
 def list_files(places: FilePlaces, record: JobRecord, path: str = "") -> FileList:
     """What lies below a path, in order of name; of a file itself."""
     parts = parts_of(path)
+    found: list[FileView] = []
     with places.opened(record) as (place, handle):
-        found = [] if handle is None else _found(handle, parts, record)
-    return FileList(place=str(place), files=found[:_MOST_LISTED], truncated=len(found) > _MOST_LISTED)
+        truncated = handle is not None and _find(handle, parts, record, found)
+    return FileList(place=str(place), files=found, truncated=truncated)
 
 
 def open_file(places: FilePlaces, record: JobRecord, path: str) -> OpenFile:
@@ -124,41 +137,61 @@ def open_file(places: FilePlaces, record: JobRecord, path: str) -> OpenFile:
         if handle is None or not parts:
             raise _missing(record, path)
         with _directory(handle, parts[:-1], record, path) as parent:
-            file = _open(parent, parts[-1], os.O_RDONLY | os.O_NONBLOCK, record, path)
-    size = os.fstat(file).st_size
-    if not stat.S_ISREG(os.fstat(file).st_mode):
-        os.close(file)
-        raise InputError(f"{path!r} is not a plain file", "a file", f"penstock files {record.id} {path} lists it")
-    return OpenFile(parts[-1], size, _chunks(file, size))
+            try:
+                file = open_regular(parts[-1], directory=parent)
+            except OSError as error:
+                if error.errno != errno.EINVAL:
+                    raise _not_opened(parent, parts[-1], record, path) from None
+                raise InputError(
+                    f"{path!r} is not a plain file", "a file", f"penstock files {record.id} {path} lists it"
+                ) from None
+    size = os.fstat(file.fileno()).st_size
+    return OpenFile(parts[-1], size, _chunks(file, size), file.close)
 
 
-def _found(handle: int, parts: Sequence[str], record: JobRecord) -> list[FileView]:
+def _find(handle: int, parts: Sequence[str], record: JobRecord, found: list[FileView]) -> bool:
+    """Add what lies at a path; True if some of it was left out."""
     path = "/".join(parts)
     if not parts:
-        return list(_below(handle, ""))
+        return _find_below(handle, "", found)
     with _directory(handle, parts[:-1], record, path) as parent:
         try:
             state = os.stat(parts[-1], dir_fd=parent, follow_symlinks=False)
         except OSError:
             raise _missing(record, path) from None
         if not stat.S_ISDIR(state.st_mode):
-            return [_view(path, state)]
+            found.append(_view(path, state))
+            return False
         with _directory(parent, parts[-1:], record, path) as directory:
-            return list(_below(directory, path))
+            return _find_below(directory, path, found)
 
 
-def _below(handle: int, path: str) -> Iterator[FileView]:
-    """Everything below a directory; links are named and not followed."""
-    listed = 0
-    for folder, folders, files, inside in os.fwalk(".", dir_fd=handle, follow_symlinks=False):
-        folders.sort()
-        here = "/".join(part for part in (path, *PurePosixPath(folder).parts) if part)
-        for name in sorted((*folders, *files)):
-            with suppress(OSError):
-                yield _view(f"{here}/{name}" if here else name, os.stat(name, dir_fd=inside, follow_symlinks=False))
-                listed += 1
-            if listed > _MOST_LISTED:
-                return
+def _find_below(handle: int, path: str, found: list[FileView], depth: int = 1) -> bool:
+    """Add everything below a directory; True if some was left out. Links are named and not followed.
+
+    Each level holds a descriptor, so levels are bounded as entries are.
+    """
+    with os.scandir(handle) as entries:
+        names = sorted(entry.name for entry in islice(entries, _MOST_LISTED + 1))
+    folders = []
+    for name in names:
+        if len(found) == _MOST_LISTED:
+            return True
+        with suppress(OSError):
+            state = os.stat(name, dir_fd=handle, follow_symlinks=False)
+            found.append(_view(f"{path}/{name}" if path else name, state))
+            folders += [name] if stat.S_ISDIR(state.st_mode) else []
+    if depth == _DEEPEST:
+        return bool(folders)
+    truncated = False
+    for name in folders:
+        with suppress(OSError):
+            inner = os.open(name, _DIRECTORY | os.O_NOFOLLOW, dir_fd=handle)
+            try:
+                truncated |= _find_below(inner, f"{path}/{name}" if path else name, found, depth + 1)
+            finally:
+                os.close(inner)
+    return truncated
 
 
 def _view(path: str, state: os.stat_result) -> FileView:
@@ -176,7 +209,10 @@ def _directory(handle: int, parts: Sequence[str], record: JobRecord, path: str) 
     opened = os.dup(handle)
     try:
         for part in parts:
-            inner = _open(opened, part, os.O_RDONLY | os.O_DIRECTORY, record, path)
+            try:
+                inner = os.open(part, _DIRECTORY | os.O_NOFOLLOW, dir_fd=opened)
+            except OSError:
+                raise _not_opened(opened, part, record, path) from None
             os.close(opened)
             opened = inner
         yield opened
@@ -184,17 +220,15 @@ def _directory(handle: int, parts: Sequence[str], record: JobRecord, path: str) 
         os.close(opened)
 
 
-def _open(parent: int, name: str, flags: int, record: JobRecord, path: str) -> int:
-    try:
-        return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
-    except OSError:
-        with suppress(OSError):
-            if stat.S_ISLNK(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
-                raise InputError(
-                    f"{name!r} in the path {path!r} is a link", "files that lie in the job's own directory",
-                    "Name what it points to",
-                ) from None  # fmt: skip
-        raise _missing(record, path) from None
+def _not_opened(parent: int, name: str, record: JobRecord, path: str) -> InputError:
+    """Why a part of a path could not be opened."""
+    with suppress(OSError):
+        if stat.S_ISLNK(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
+            return InputError(
+                f"{name!r} in the path {path!r} is a link", "files that lie in the job's own directory",
+                "Name what it points to",
+            )  # fmt: skip
+    return _missing(record, path)
 
 
 def _missing(record: JobRecord, path: str) -> MissingError:
@@ -204,9 +238,9 @@ def _missing(record: JobRecord, path: str) -> MissingError:
     )  # fmt: skip
 
 
-def _chunks(file: int, size: int) -> Iterator[bytes]:
-    with os.fdopen(file, "rb") as stream:
+def _chunks(file: BinaryIO, size: int) -> Iterator[bytes]:
+    with file:
         left = size
-        while left and (chunk := stream.read(min(_CHUNK, left))):
+        while left and (chunk := file.read(min(_CHUNK, left))):
             left -= len(chunk)
             yield chunk

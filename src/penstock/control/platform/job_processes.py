@@ -1,6 +1,7 @@
 """Commands that people run beside the workers of a job, to look what it does: on its machine, as its user, for a while.
 
-A command is a process group of its own. It ends with the request that asked for it and with the run it was started in.
+A program between the server and the command starts it as the workers of the run are started, and ends it with all that
+it started: with the request that asked for it, and with the run.
 """
 
 import asyncio
@@ -8,33 +9,30 @@ import codecs
 import fcntl
 import os
 import pty
-import signal
 import struct
-import sys
 import termios
+import threading
 import time
-from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
+from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from penstock.control.loop.reconciler import Reconciler
 from penstock.control.state.records import JobRecord
 from penstock.core import InputError, UnknownNameError
-from penstock.tools import process_options
 from penstock.wire import ConflictError, TerminalSize
 
 if TYPE_CHECKING:
     from penstock.backends import RunEnvironment
 
 _WAIT_S = 5.0
+_LONGEST_TROUBLE = 300
 _CHUNK = 1 << 16
 _KEYS_AT_ONCE = 512
-_UNPRIVILEGED = "import ctypes; ctypes.CDLL(None).prctl(38, 1, 0, 0, 0)"
-"""Has no program started from there change its user, as the workers of a job cannot either."""
-_OWN_TERMINAL = "import fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0)"
-"""Lets keys such as Ctrl-C reach what runs in the terminal."""
-_GO_ON = "import os, sys; os.execvp(sys.argv[1], sys.argv[1:])"
+_MOST_KEYS = 1 << 18
+"""Bytes of keys that wait for a program to read them: at least as many as one request brings."""
+_KEYS_AGAIN_S = 0.05
 
 
 def environment_of(record: JobRecord, reconciler: Reconciler) -> "RunEnvironment":
@@ -81,8 +79,7 @@ class JobProcess:
 
     async def begin(self) -> Process:
         """Start it, unless it has been; raises :class:`~penstock.core.InputError` where that is not possible."""
-        self._process = self._process or await self._start()
-        return self._process
+        return self._process or await self._start()
 
     async def read(self) -> tuple[str, int | None]:
         """Some more output, perhaps none, and the exit code once there is no more."""
@@ -99,31 +96,31 @@ class JobProcess:
         return text, _exit_code(await process.wait())
 
     def end(self) -> None:
-        """Kill it with everything it started, if it is still there."""
-        if self._process is not None and self._process.returncode is None:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+        """End it with everything it started, if it is still there."""
+        if self._process is not None and self._process.stdin is not None:
+            self._process.stdin.close()
 
     async def _some(self, process: Process) -> bytes:
         assert process.stdout is not None
         return await process.stdout.read(_CHUNK)
 
     async def _start(self) -> Process:
-        begin = [] if self._around.user is None else [sys.executable, "-I", "-c", f"{_UNPRIVILEGED}; {_GO_ON}"]
-        return await self._started([*begin, *self._command], stdin=DEVNULL, stdout=PIPE, stderr=STDOUT)
+        return await self._started(PIPE)
 
-    async def _started(self, words: Sequence[str], **ends: Any) -> Process:
-        try:
-            return await asyncio.create_subprocess_exec(
-                words[0], *words[1:], **ends, **process_options(self._around.user), start_new_session=True,
-                cwd=self._around.directory, env=dict(self._around.variables),
-            )  # fmt: skip
-        except (OSError, ValueError) as error:
-            said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    async def _started(self, output: int, *, terminal: bool = False) -> Process:
+        program, order = self._around.side_command(self._command, terminal=terminal)
+        process = self._process = await asyncio.create_subprocess_exec(
+            *program, stdin=PIPE, stdout=output, stderr=PIPE, start_new_session=True
+        )
+        assert process.stdin is not None
+        assert process.stderr is not None
+        process.stdin.write(order)
+        if trouble := await process.stderr.read():
             raise InputError(
-                f"{self._command[0]!r} cannot be started: {said}", "a command of the job's own machine",
-                "Check its name, or give its path",
-            ) from None  # fmt: skip
+                f"{self._command[0]!r} cannot be started: {trouble.decode(errors='replace')[-_LONGEST_TROUBLE:]}",
+                "a command of the job's own machine", "Check its name, or give its path",
+            )  # fmt: skip
+        return process
 
 
 def _exit_code(code: int | None) -> int | None:
@@ -132,7 +129,7 @@ def _exit_code(code: int | None) -> int | None:
 
 
 class TerminalProcess(JobProcess):
-    """One command in a terminal of its own, to which somebody types."""
+    """One command in a terminal of its own, to which a user types; keys wait for a program that does not read."""
 
     def __init__(
         self,
@@ -144,22 +141,46 @@ class TerminalProcess(JobProcess):
         super().__init__(command, around, is_current)
         self._size = size
         self._terminal: int | None = None
+        self._keys = bytearray()
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._again: asyncio.TimerHandle | None = None
 
     def type(self, text: str, size: TerminalSize | None = None) -> None:
-        """Keys that were pressed, and the size of the window if it is another."""
-        if self._terminal is None:
-            raise ConflictError("the command has not begun or is over", "a command that runs", "Start another")
-        if size is not None:
-            _set_size(self._terminal, size)
+        """Keys that were pressed, and the size of the window if it is another; from any thread."""
         data = text.encode()
-        while data:
-            data = data[os.write(self._terminal, data[:_KEYS_AT_ONCE]) :]
+        with self._lock:
+            if self._terminal is None or self._loop is None:
+                raise ConflictError("the command has not begun or is over", "a command that runs", "Start another")
+            if len(self._keys) + len(data) > _MOST_KEYS:
+                raise ConflictError(
+                    f"the program in this terminal does not read: {len(self._keys)} bytes of keys wait for it",
+                    f"at most {_MOST_KEYS}", "Type again once it reads, or end the command",
+                )  # fmt: skip
+            if size is not None:
+                _set_size(self._terminal, size)
+            self._keys += data
+            self._loop.call_soon_threadsafe(self._pass_on)
 
     def end(self) -> None:
         super().end()
-        if self._terminal is not None:
-            os.close(self._terminal)
-            self._terminal = None
+        with self._lock:
+            if self._terminal is not None:
+                os.close(self._terminal)
+                self._terminal = None
+
+    def _pass_on(self) -> None:
+        """Write the keys that the terminal takes now, and the others a little later."""
+        if self._again is not None:
+            self._again.cancel()
+        with self._lock:
+            try:
+                while self._keys and self._terminal is not None:
+                    del self._keys[: os.write(self._terminal, self._keys[:_KEYS_AT_ONCE])]
+            except BlockingIOError:
+                self._again = asyncio.get_running_loop().call_later(_KEYS_AGAIN_S, self._pass_on)
+            except OSError:  # the last process that had the terminal open is gone
+                self._keys.clear()
 
     async def _some(self, process: Process) -> bytes:  # noqa: ARG002
         if self._terminal is None:
@@ -180,18 +201,17 @@ class TerminalProcess(JobProcess):
         terminal, inside = pty.openpty()
         user = self._around.user
         try:
+            os.set_blocking(terminal, False)
             _set_size(terminal, self._size)
             if user is not None:
                 os.fchown(inside, user.uid, -1)
-            first = [_UNPRIVILEGED] if user is not None else []
-            words = [sys.executable, "-I", "-c", "; ".join([*first, _OWN_TERMINAL, _GO_ON]), *self._command]
-            process = await self._started(words, stdin=inside, stdout=inside, stderr=inside)
+            process = await self._started(inside, terminal=True)
         except BaseException:
             os.close(terminal)
             raise
         finally:
             os.close(inside)
-        self._terminal = terminal
+        self._loop, self._terminal = asyncio.get_running_loop(), terminal
         return process
 
 

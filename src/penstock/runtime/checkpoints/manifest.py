@@ -8,12 +8,17 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO
 
+from penstock.tools import parse_json
+
 STATE = "state.json"
 """The file that says which tensor lies where."""
 EXTRAS = "extras.bin"
 """The file with everything that is not a tensor."""
 UNREADABLE = "unreadable-"
 """In front of the name of a checkpoint that could not be read and was set aside."""
+LARGEST_MANIFEST = 1 << 24
+"""Bytes: enough for a hundred thousand files."""
+_LONGEST_NAME = 255
 _OLD_METADATA = ".metadata"
 _DIGITS = 10
 _CHUNK = 2**20
@@ -41,14 +46,16 @@ class Manifest:
     @classmethod
     def parse(cls, text: str) -> "Manifest":
         """Read one; whatever is not a manifest, or points outside of its place, is a ValueError or a TypeError."""
-        fields = json.loads(text)
+        fields = parse_json(text, LARGEST_MANIFEST)
         fields["files"] = tuple(FileSum(**one) for one in fields["files"])
         manifest = cls(**fields)
         if not isinstance(manifest.verified_at, float | int | None):
             raise TypeError(f"verified at {manifest.verified_at!r}")
         for name in (manifest.directory, *(file.name for file in manifest.files)):
-            if Path(name).name != name:
-                raise ValueError(f"{name!r} is not a name")
+            if len(name) > _LONGEST_NAME or Path(name).name != name:
+                raise ValueError(f"{name[:_LONGEST_NAME]!r} is not a name")
+        if not all(isinstance(file.bytes, int) for file in manifest.files):
+            raise TypeError("a file whose length is no number")
         return manifest
 
     @property

@@ -11,9 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from penstock.backends.agent.job_files import read_regular
 from penstock.core import MetricValue, is_count, is_metric_name, metric_name
-from penstock.tools import Scalar, UnixUser, acting_as, read_scalars
+from penstock.tools import Scalar, UnixUser, acting_as, read_regular, read_scalars
 
 LOOK_EVERY_S = 5.0
 DEEPEST = 5

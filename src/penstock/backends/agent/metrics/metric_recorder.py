@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from penstock.backends.agent.job_files import read_regular
 from penstock.core import MOST_METRICS, MOST_STEPS, MetricSeries, MetricValue, plain_series, read_series
-from penstock.tools import write_atomically
+from penstock.tools import parse_json, read_regular, write_atomically
 
 WRITE_EVERY_S = 2.0
 BYTES_PER_S = 100_000
@@ -120,8 +119,8 @@ def read_metrics(path: Path) -> list[MetricSeries]:
         return []
     found: list[MetricSeries] = []
     for line in lines[:MOST_METRICS]:
-        with suppress(ValueError, RecursionError):
-            data = json.loads(line)
+        with suppress(ValueError):
+            data = parse_json(line, _LARGEST_FILE)
             if isinstance(data, dict):
                 found.append(read_series(data))
     return found
