@@ -103,7 +103,7 @@ def test_a_broken_promise_is_listed_with_what_the_log_knows(served: Served, admi
 def test_a_pause_is_among_the_causes_of_a_broken_promise(world: Platform) -> None:
     job = world.submit(work=100, within=150)
     with world.journal.reading() as state:
-        facts = JobFacts.of(world.record(job), state)
+        facts = JobFacts.of(world.record(job), state, world.clock())
     assert why_broken(facts, [Paused(at=1.0, job_id=job, by="ann")]) == "somebody paused it 1 time"
     assert why_broken(facts, []) == UNEXPLAINED
 

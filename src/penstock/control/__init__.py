@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from penstock.control.reports.whatif import WHATIF_COLUMNS, whatif_page, whatif_rows, whatif_sentences
     from penstock.control.state.entries import Configured, Recovered, Submitted
     from penstock.control.state.journal import Journal
-    from penstock.control.state.records import JobRecord
+    from penstock.control.state.records import BROKEN_PROMISE, JobRecord
     from penstock.control.state.secret_files import SecretRepository
     from penstock.control.state.store import (
         LEASE_S,
@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "BROKEN_PROMISE",
     "LEASE_S",
     "RIGHTS",
     "SESSION_COOKIE",

@@ -278,7 +278,7 @@ class Viewer:
         listed, total = self._history.search(wanted, self.who)
         return [
             JobTableRow(
-                view=job_view(job.row, self._history.expected_at(job.row.id)), share=job.share_done,
+                view=job_view(job.row, self._history.expected_at(job.row.id), self.now()), share=job.share_done,
                 deadline=job.deadline,
             )
             for job in listed

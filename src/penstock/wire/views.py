@@ -101,11 +101,27 @@ class JobView(WireModel):
     ended_at: datetime | None = None
     expected_at: datetime | None = Field(default=None, description="When it will probably be done, as of now.")
     quote: QuoteView | None = None
+    promise: str = Field(default="none", description="kept, broken, open, given up, failed, refused or none.")
+    late_s: float | None = Field(
+        default=None,
+        description="Of a promise that is kept or broken: seconds after its deadline at its end, or by now; below 0 "
+        "before it. Absent if the job ended without finishing.",
+    )
     devices: list[int] = []
     run_id: str | None = None
     failures: int = 0
     reason: str = ""
     tail: list[str] = []
+
+
+def promise_words(job: JobView) -> str:
+    """What has become of its promise: "promise broken, 12s late", "promise kept, 3m early"; empty while it is open."""
+    if job.promise not in ("kept", "broken"):
+        return ""
+    if job.late_s is None:
+        return f"promise {job.promise}"
+    margin = f"{format_duration(abs(job.late_s))} {'late' if job.late_s > 0 else 'early'}"
+    return f"promise {job.promise}, {margin}{'' if job.ended_at else ' so far'}"
 
 
 class StintView(WireModel):

@@ -15,6 +15,7 @@ from penstock.control.platform.failure_line import failure_line
 from penstock.control.platform.redaction import redacted_payload, redacted_spec
 from penstock.control.platform.stop_outlook import stop_view
 from penstock.control.state.journal import Journal
+from penstock.control.state.promise_state import promise_state
 from penstock.control.state.records import JobRecord
 from penstock.control.state.store import AuditEntry, GrantRow, JobRow, Line, Principal
 from penstock.core import Deadline, DeviceSlot, Node, NodeHealth, ValueStep
@@ -75,7 +76,7 @@ class JobPresenter:
         self._readings = readings
 
     def listed(self, row: JobRow) -> JobView:
-        return job_view(row, self._forecasts.expected_at(row.id))
+        return job_view(row, self._forecasts.expected_at(row.id), self._journal.now())
 
     def array(self, row: ArrayRow) -> ArrayView:
         """A job array as one line."""
@@ -92,7 +93,7 @@ class JobPresenter:
         """Everything about one job: the row, where it stands now, and what it held when."""
         with self._journal.reading():
             row = self._journal.row(record)
-        fields = _row_fields(row, self._forecasts.expected_at(row.id), record.exit_code)
+        fields = _row_fields(row, self._forecasts.expected_at(row.id), self._journal.now(), record.exit_code)
         if fields["quote"] is not None:
             fields["quote"] = self.qualified(fields["quote"])
         return JobDetail(
@@ -167,17 +168,25 @@ class JobPresenter:
         return ProgressView(remaining=remaining, work=record.total, told_at=stamp(gauge.at or None), **figures)
 
 
-def job_view(row: JobRow, expected_at: float | None = None) -> JobView:
-    return JobView(**_row_fields(row, expected_at))
+def job_view(row: JobRow, expected_at: float | None, now: float) -> JobView:
+    return JobView(**_row_fields(row, expected_at, now))
 
 
-def _row_fields(row: JobRow, expected_at: float | None, exit_code: int | None = None) -> dict[str, Any]:
+def _row_fields(row: JobRow, expected_at: float | None, now: float, exit_code: int | None = None) -> dict[str, Any]:
     moments = {name: stamp(getattr(row, name)) for name in ("submitted_at", "started_at", "ended_at")}
     expected_at = expected_at if row.ended_at is None else None
     quote = quote_view({**row.quote, "expected_at": expected_at}) if row.quote is not None else None
     reason = failure_line(row.reason, row.tail, exit_code)
-    shown = {"quote": quote, "expected_at": stamp(expected_at), "reason": reason}
+    shown = {"quote": quote, "expected_at": stamp(expected_at), "reason": reason, **_promise_fields(row, now)}
     return {name: getattr(row, name) for name in _ROW} | moments | shown
+
+
+def _promise_fields(row: JobRow, now: float) -> dict[str, Any]:
+    told = row.quote or {}
+    deadline = float(told.get("deadline", math.inf))
+    promise, late_s = promise_state(told.get("verdict"), row.state, row.ended_at, deadline, row.reason, now)
+    settled = promise in ("kept", "broken") and math.isfinite(late_s)
+    return {"promise": promise, "late_s": late_s if settled else None}
 
 
 def _value_step(step: ValueStep) -> ValueStepView:

@@ -57,9 +57,8 @@ class Reports:
     def job(self, who: Principal, record: JobRecord) -> JobReport:
         journal = self._journal
         with journal.reading() as state:
-            facts, cluster = JobFacts.of(record, state), state.scheduler.cluster
+            facts, cluster = JobFacts.of(record, state, now := journal.now()), state.scheduler.cluster
             story = state.story(record).entries
-        now = journal.now()
         evidence = Evidence(
             since=0.0, until=now, tenant=who.sees, jobs=[facts], cluster=cluster,
             holdings=journal.store.history.holdings(-math.inf, now, job_id=record.id),
@@ -82,7 +81,7 @@ class Reports:
         """Jobs that are over from their outcomes, the others from the state, in order of submission."""
         with self._journal.reading() as state:
             records = [record for record in state.jobs.values() if tenant in (None, record.job.tenant)]
-            there = [JobFacts.of(record, state) for record in records]
+            there = [JobFacts.of(record, state, until) for record in records]
             cluster = state.scheduler.cluster
         known = {job.id for job in there}
         over = map(JobFacts.of_outcome, self._journal.store.outcomes.between(since, until, tenant))
