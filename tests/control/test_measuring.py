@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.cli.terminal.format import answer_lines
 from penstock.control.state.entries import CostsLearned, CurveLearned
 from penstock.core import Costs, Curve, Deadline, Job, Source, Span, Verdict, Work
 from penstock.policies import patience
@@ -161,3 +162,28 @@ def test_a_script_that_counts_to_something_else_is_told_of_once(world: Platform)
     notes = [note.text for note in world.record(job).notes if "counts to 60" in note.text]
     assert len(notes) == 1
     assert "its job file to 500" in notes[0]
+
+
+def test_a_job_that_ends_before_it_was_answered_is_not_deferred_for_ever(world: Platform) -> None:
+    job = world.submit(work=100, within=400)
+    world.passes(3)
+    shown = world.platform.job(job, ADMIN)
+    assert shown.quote is not None
+    assert (shown.quote.verdict, shown.quote.answer_by) == ("deferred", None)
+    assert "final answer when it ends, or at its deadline" in answer_lines(shown)
+    world.passes(60, every=2.0)
+    ended = world.platform.job(job, ADMIN)
+    assert (ended.state, ended.quote is not None and ended.quote.verdict) == ("finished", "best effort")
+    assert ended.quote is not None
+    assert "before its deadline, before it could be answered" in ended.quote.reason
+
+
+def test_a_job_that_was_never_measured_is_answered_by_its_deadline(world: Platform) -> None:
+    world.backend.total = 10_000
+    job = world.submit(work=100, within=40)
+    assert world.platform.job(job, ADMIN).quote is not None
+    world.passes(41)
+    shown = world.platform.job(job, ADMIN)
+    assert shown.quote is not None
+    assert (shown.state, shown.quote.verdict) == ("running", "best effort")
+    assert "deadline has passed before its speed was known" in shown.quote.reason

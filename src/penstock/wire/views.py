@@ -44,7 +44,11 @@ class QuoteView(WireModel):
         description="Until when the counter-offer is held: the same job, submitted by then with that deadline or a "
         "later one, is promised. Absent if it is not held.",
     )
-    answer_by: datetime | None = None
+    answer_by: datetime | None = Field(
+        default=None,
+        description="By when a deferred job has its final answer; absent while it runs, which it may do until it ends "
+        "or its deadline has passed.",
+    )
     expected_at: datetime | None = Field(default=None, description="When it will probably be done, as of now.")
     speed: str | None = Field(default=None, description="What it rests on: measured, predicted or guessed speed.")
     forecast_only: bool = Field(

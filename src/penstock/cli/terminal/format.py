@@ -58,7 +58,8 @@ def answer_lines(job: "JobDetail") -> list[str]:
     """What a job is told as long as that holds: of one that is over only a refusal, of one that is paused nothing."""
     if job.quote is None or job.state == "paused" or (job.state in OVER and job.state != "declined"):
         return []
-    return quote_lines(job.quote)
+    runs = job.quote.verdict == "deferred" and bool(job.devices)
+    return [*quote_lines(job.quote), *(["final answer when it ends, or at its deadline"] if runs else [])]
 
 
 def usage_lines(job: "JobDetail") -> list[str]:

@@ -18,7 +18,7 @@ from penstock.control.state.journal import Journal
 from penstock.control.state.promise_state import promise_state
 from penstock.control.state.records import JobRecord
 from penstock.control.state.store import AuditEntry, GrantRow, JobRow, Line, Principal
-from penstock.core import Deadline, DeviceSlot, Node, NodeHealth, ValueStep
+from penstock.core import Deadline, DeviceSlot, Node, NodeHealth, ValueStep, Verdict
 from penstock.scheduler import Entry as Note
 from penstock.wire import (
     ArrayView,
@@ -175,10 +175,16 @@ def job_view(row: JobRow, expected_at: float | None, now: float) -> JobView:
 def _row_fields(row: JobRow, expected_at: float | None, now: float, exit_code: int | None = None) -> dict[str, Any]:
     moments = {name: stamp(getattr(row, name)) for name in ("submitted_at", "started_at", "ended_at")}
     expected_at = expected_at if row.ended_at is None else None
-    quote = quote_view({**row.quote, "expected_at": expected_at}) if row.quote is not None else None
+    quote = quote_view(_as_of_now(row.quote, row, expected_at)) if row.quote is not None else None
     reason = failure_line(row.reason, row.tail, exit_code)
     shown = {"quote": quote, "expected_at": stamp(expected_at), "reason": reason, **_promise_fields(row, now)}
     return {name: getattr(row, name) for name in _ROW} | moments | shown
+
+
+def _as_of_now(told: Mapping[str, Any], row: JobRow, expected_at: float | None) -> dict[str, Any]:
+    """An answer with the present forecast. A deferred job that runs is asked again until it ends or is late."""
+    runs = told["verdict"] == Verdict.DEFERRED and bool(row.devices)
+    return {**told, "expected_at": expected_at, "answer_by": None if runs else told.get("answer_by")}
 
 
 def _promise_fields(row: JobRow, now: float) -> dict[str, Any]:

@@ -237,9 +237,11 @@ def _next_expiry(view: View) -> float:
 
 
 def _next_answer(view: View) -> float:
-    """Just after the last chance of the first deferred job that waits, to tell it; not if that stops everybody."""
+    """Just after the last chance of the first deferred job that waits, or the deadline of the first that runs, to tell it;
+    not if that stops everybody."""
     if view.overhead.every_round_s > 0:
         return np.inf
     chances = last_chances(view) + ANSWER_WITHIN_S
-    waits = (view.standing == Standing.DEFERRED) & (view.width == 0) & (chances > view.now)
-    return float(chances[waits].min(initial=np.inf))
+    final = np.where((view.width == 0) & (chances > view.now), chances, view.deadline + ANSWER_WITHIN_S)
+    waits = (view.standing == Standing.DEFERRED) & (final > view.now)
+    return float(final[waits].min(initial=np.inf))
