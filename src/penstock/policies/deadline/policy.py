@@ -237,8 +237,8 @@ def _next_expiry(view: View) -> float:
 
 
 def _next_answer(view: View) -> float:
-    """Just after the last chance of the first deferred job that waits, or the deadline of the first that runs, to tell it;
-    not if that stops everybody."""
+    """Just after the last chance of the first deferred job that waits, or the deadline of the first that runs, to tell
+    it; not if that stops everybody."""
     if view.overhead.every_round_s > 0:
         return np.inf
     chances = last_chances(view) + ANSWER_WITHIN_S
