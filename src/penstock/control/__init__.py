@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from penstock.control.platform.credentials import SESSION_COOKIE, SESSION_LIFETIME_S, Credentials
     from penstock.control.platform.job_files import FilePlaces
     from penstock.control.platform.past_moments import past_moment
-    from penstock.control.platform.presenter import job_view
     from penstock.control.platform.quotas import Quotas
     from penstock.control.platform.service import Platform
     from penstock.control.platform.tenancy import Tenancy
@@ -116,7 +115,6 @@ __all__ = [
     "create_app",
     "examined",
     "full_load_w",
-    "job_view",
     "kilowatt_hours",
     "may",
     "observe_database",

@@ -1,7 +1,7 @@
 """From records and rows to the views that people are shown."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -76,7 +76,8 @@ class JobPresenter:
         self._readings = readings
 
     def listed(self, row: JobRow) -> JobView:
-        return job_view(row, self._forecasts.expected_at(row.id), self._journal.now())
+        fields = _row_fields(row, self._forecasts.expected_at(row.id), self._journal.now())
+        return JobView(**fields | self._blocked_fields(row))
 
     def array(self, row: ArrayRow) -> ArrayView:
         """A job array as one line."""
@@ -96,6 +97,7 @@ class JobPresenter:
         fields = _row_fields(row, self._forecasts.expected_at(row.id), self._journal.now(), record.exit_code)
         if fields["quote"] is not None:
             fields["quote"] = self.qualified(fields["quote"])
+        fields |= self._blocked_fields(row)
         return JobDetail(
             **fields, spec=redacted_spec(row.spec),
             deadline=stamp(record.job.deadline) if math.isfinite(record.job.deadline) else None,
@@ -108,6 +110,22 @@ class JobPresenter:
             history=self._history(record), usage=self._usage(record.id), until=self._until(record),
             notices=self._notices(record), resumable=record.job.resumable,
         )  # fmt: skip
+
+    def _blocked_fields(self, row: JobRow) -> dict[str, Any]:
+        """Of a job whose devices another run has not left: that it waits, and for whom."""
+        blockers = self._reconciler.blocked_by(row.run_id) if row.run_id is not None else None
+        if blockers is None or row.ended_at is not None:
+            return {}
+        names = list(dict.fromkeys(self._named(job_id, row) for job_id in blockers)) or ["its own earlier run"]
+        state = JobPhase.PENDING if row.started_at is None else JobPhase.SUSPENDED
+        return {"state": state.value, "reason": f"waiting for devices that {' and '.join(names)} is leaving"}
+
+    def _named(self, job_id: str, row: JobRow) -> str:
+        """Another job as the owner of this one may know it."""
+        other = self._journal.find(job_id)
+        if job_id == row.id or other is None:
+            return "its own earlier run"
+        return job_id if other.job.tenant == row.tenant else f"a job of {other.job.tenant}"
 
     def _expected_value(self, record: JobRecord, row: JobRow) -> float | None:
         """What share of its value it has by its end or its forecast; nothing for one that ended without a result."""
@@ -130,7 +148,9 @@ class JobPresenter:
 
     def story(self, record: JobRecord) -> StoryView:
         with self._journal.reading() as state:
-            story = state.story(record)
+            story, row = state.story(record), self._journal.row(record)
+        if blocked := self._blocked_fields(row):
+            story.now = blocked["reason"]
         told = sorted([*story.entries, *self._evaluation_notes(record)], key=lambda note: note.at)
         notes = [NoteView.model_validate({"at": stamp(note.at), "text": note.text}) for note in told]
         return StoryView(job_id=record.id, entries=notes, now=story.now)
@@ -166,10 +186,6 @@ class JobPresenter:
             remaining = state.remaining(record, self._journal.now())
         figures = {name: getattr(gauge, name) for name in ("step", "total", "loss", "samples_per_s", "saved_step")}
         return ProgressView(remaining=remaining, work=record.total, told_at=stamp(gauge.at or None), **figures)
-
-
-def job_view(row: JobRow, expected_at: float | None, now: float) -> JobView:
-    return JobView(**_row_fields(row, expected_at, now))
 
 
 def _row_fields(row: JobRow, expected_at: float | None, now: float, exit_code: int | None = None) -> dict[str, Any]:
@@ -234,7 +250,12 @@ def evaluation_view(found: PastEvaluation) -> EvaluationView:
     )  # fmt: skip
 
 
-def node_views(journal: Journal, who: Principal, unusable: Mapping[DeviceSlot, str]) -> list[NodeView]:
+def node_views(
+    journal: Journal,
+    who: Principal,
+    unusable: Mapping[DeviceSlot, str],
+    leaving: Mapping[str, frozenset[DeviceSlot]],
+) -> list[NodeView]:
     """Every node; of the jobs on it, only those that may be seen."""
     with journal.reading() as state:
         cluster = state.scheduler.cluster
@@ -251,7 +272,7 @@ def node_views(journal: Journal, who: Principal, unusable: Mapping[DeviceSlot, s
                 jobs=sorted({holders[device] for device in cluster.devices_of(position) if device in holders}),
                 unusable=[
                     *_drain_reasons(state.drained_because.get(node.name)), *_faults(node, unusable),
-                    *_leaving(node, state.lost_devices - unusable.keys()),
+                    *_retiring(node, state.lost_devices - unusable.keys()), *_leaving(journal, who, node, leaving),
                 ],
                 **_checked(state.health.get(node.name)),
             )
@@ -267,7 +288,19 @@ def _drain_reasons(reason: str | None) -> list[str]:
     return [] if reason is None else [f"drained: {reason}"]
 
 
-def _leaving(node: Node, places: set[DeviceSlot]) -> list[str]:
+def _leaving(
+    journal: Journal, who: Principal, node: Node, leaving: Mapping[str, frozenset[DeviceSlot]]
+) -> Iterator[str]:
+    """Runs that are to end and have not left their devices yet."""
+    for job_id, places in leaving.items():
+        slots = sorted(place.slot for place in places if place.node == node.name)
+        if slots:
+            record = journal.find(job_id)
+            name = job_id if record is not None and who.may_see(record.job.tenant) else "a job"
+            yield f"{name} is leaving (slot {', '.join(map(str, slots))})"
+
+
+def _retiring(node: Node, places: set[DeviceSlot]) -> list[str]:
     slots = sorted(place.slot for place in places if place.node == node.name)
     return [f"no more jobs on devices that leave (slot {', '.join(map(str, slots))})"] if slots else []
 
