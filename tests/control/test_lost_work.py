@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from penstock.control.state.entries import Absence, NodeLeft
-from penstock.core import InputError, Node, ReportKind
+from penstock.core import InputError, Node, ReportKind, Verdict
 from penstock.wire import (
     ConflictError,
     DrainRequest,
@@ -207,3 +207,26 @@ def test_devices_that_a_node_does_not_have_any_more_leave_when_their_jobs_have_e
     assert {each.name: len(each.devices) for each in running.platform.nodes(ADMIN)}[node] == 1
     assert running.journal.state.lost_devices == set()
     running.journal.state.scheduler.validate()
+
+
+def test_a_drain_that_endangers_a_promise_is_refused_unless_forced(running: Platform) -> None:
+    wide = running.submit(name="wide", work=600, within=400, at_least=2, at_most=2)
+    other = running.submit(name="other", work=600, within=400, at_least=2, at_most=2)
+    running.passes(3)
+    node, seq = running.record(wide).places[0].node, running.journal.seq
+    assert {str(running.record(job).quote.verdict) for job in (wide, other)} == {"promised"}  # type: ignore[union-attr]
+    for how in (None, DrainRequest(now=True)):
+        with pytest.raises(ConflictError, match=r"would endanger 1 promise: j-.*--force"):
+            running.platform.drain(node, ADMIN, how)
+    assert (running.journal.seq, running.journal.state.availability(node)) == (seq, "up")
+    running.platform.drain(node, ADMIN, DrainRequest(reason="fan", force=True))
+    assert f"node {node} was drained by ada (fan)" in story(running, wide)
+    assert " was lost" not in story(running, wide)
+
+
+def test_a_drain_that_leaves_room_for_every_promise_is_taken(running: Platform) -> None:
+    job = running.submit(name="one", work=100, within=900, at_least=2, at_most=2)
+    running.passes(3)
+    running.platform.drain(running.record(job).places[0].node, ADMIN)
+    running.passes(3)
+    assert running.record(job).quote.verdict is Verdict.PROMISED  # type: ignore[union-attr]

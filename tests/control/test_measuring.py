@@ -10,7 +10,7 @@ from penstock.control.state.entries import CostsLearned, CurveLearned
 from penstock.core import Costs, Curve, Deadline, Job, Source, Span, Verdict, Work
 from penstock.policies import patience
 from penstock.policies.measure_first import LONGEST_S
-from penstock.wire import JobPhase
+from penstock.wire import ConflictError, JobPhase
 from tests.control.build import ADMIN, PROPORTIONAL, Platform, StandInReader, platform
 
 GUESS = Curve.from_table({1: 0.1, 2: 0.2, 4: 0.4}, source=Source.GUESSED)
@@ -187,3 +187,24 @@ def test_a_job_that_was_never_measured_is_answered_by_its_deadline(world: Platfo
     assert shown.quote is not None
     assert (shown.state, shown.quote.verdict) == ("running", "best effort")
     assert "deadline has passed before its speed was known" in shown.quote.reason
+
+
+def test_a_deadline_that_counts_is_not_given_up_for_one_that_cannot_be_answered_yet(world: Platform) -> None:
+    job = world.submit(work=1000, within=1800)
+    world.passes(2)
+    before, seq = world.record(job).job, world.journal.seq
+    with pytest.raises(ConflictError, match="cannot be answered now: its speed was never measured"):
+        world.commands.edit(job, ADMIN, {"deadline": "1m"})
+    assert (world.record(job).job, world.journal.seq) == (before, seq)
+    learned(world, job)
+    assert verdict(world, job) is Verdict.PROMISED
+    assert world.record(job).job.deadline == before.deadline
+
+
+def test_a_later_deadline_may_be_asked_for_before_the_speed_is_known(world: Platform) -> None:
+    job = world.submit(work=1000, within=1800)
+    world.passes(2)
+    world.commands.edit(job, ADMIN, {"deadline": "2h"})
+    assert verdict(world, job) is Verdict.DEFERRED
+    learned(world, job)
+    assert verdict(world, job) is Verdict.PROMISED

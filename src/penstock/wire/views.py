@@ -280,6 +280,7 @@ class DrainRequest(WireModel):
     model_config = ConfigDict(extra="forbid")
     now: bool = Field(default=False, description="Also stop jobs that cannot resume; otherwise they end there first.")
     reason: Annotated[StorableText, Field(max_length=1000, description="Why, for whoever looks at the node.")] = ""
+    force: bool = Field(default=False, description="Even if that endangers promises.")
 
 
 class DrainedJob(WireModel):

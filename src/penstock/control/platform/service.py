@@ -31,6 +31,7 @@ from penstock.control.platform.job_logs import JobOutput, LogCursor
 from penstock.control.platform.job_metrics import metric_views, usage_views
 from penstock.control.platform.job_references import resolve_job
 from penstock.control.platform.listing import JobFilter, listed_jobs, parse_cursor
+from penstock.control.platform.losses import check_promises
 from penstock.control.platform.overview import Overview
 from penstock.control.platform.past_moments import past_moment
 from penstock.control.platform.policy_switch import PolicySwitch
@@ -391,6 +392,7 @@ class Platform:
         """No more jobs on a node; those that can resume save their state and leave it, the others end there first."""
         with self.audit.recorded(who, "drain", node):
             require(who, Action.DRAIN)
+            check_promises(self._journal, node, how or DrainRequest())
             self._commands.drain(node, how, by=who.name)
         return self._nodes(who)
 
