@@ -121,10 +121,12 @@ class ReportReader:
         left = remaining_after(report, record)
         if left is None:
             return None
+        again = record.restarting and report.kind is ReportKind.PROGRESS
         tolerance = max(self.share * record.work, self.seconds * state.rate(record))
-        if abs(left - state.remaining(record, at)) <= tolerance and not self._is_early(report, record, state, at):
+        is_near = abs(left - state.remaining(record, at)) <= tolerance
+        if is_near and not again and not self._is_early(report, record, state, at):
             return None
-        return Progressed(at=at, job_id=record.id, remaining=left, step=report.step, total=report.total)
+        return Progressed(at=at, job_id=record.id, remaining=left, step=report.step, total=report.total, again=again)
 
     def _is_early(self, report: Report, record: JobRecord, state: PlatformState, at: float) -> bool:
         """Whether the present world makes progress while it is still believed to stand still."""

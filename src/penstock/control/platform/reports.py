@@ -17,7 +17,7 @@ from penstock.control.reports.period import (
     JobFacts,
     period_report,
 )
-from penstock.control.state.entries import RunFailed
+from penstock.control.state.entries import Resized, RunFailed
 from penstock.control.state.journal import Journal
 from penstock.control.state.reading import readable
 from penstock.control.state.records import JobRecord
@@ -92,7 +92,8 @@ class Reports:
         history = self._journal.store.history
         lines = history.lines(TROUBLES, since=since, tenant=tenant, limit=_MOST_LINES)
         failed = {line.job_id for line in lines if line.kind == RunFailed.__name__ and line.job_id is not None}
-        lines += history.lines_of(sorted(failed.union(broken)), STEPS, since=since)
+        restarted = {line.job_id for line in lines if line.kind == Resized.__name__ and line.job_id is not None}
+        lines += history.lines_of(sorted(failed.union(broken, restarted)), STEPS, since=since)
         return _happenings(sorted((line for line in lines if line.at <= until), key=lambda line: line.seq))
 
     def _story(self, job_id: str) -> Sequence[Note]:

@@ -208,11 +208,22 @@ def _begun_again(entries: Iterable[Happening]) -> list[RunSuspended]:
 
 
 def resizes(happenings: Iterable[Happening], since: float) -> ResizesView:
-    resized = [entry for entry in happenings if isinstance(entry, Resized) and entry.at >= since]
+    entries = list(happenings)
+    resized, by_job = [each for each in entries if isinstance(each, Resized) and each.at >= since], _by_job(entries)
     return ResizesView(
         count=len(resized), in_place=sum(bool(entry.in_place) for entry in resized),
-        pauses=spread([entry.pause_s for entry in resized if entry.pause_s is not None]),
+        pauses=spread([stood_s(entry, by_job[entry.job_id]) for entry in resized if entry.pause_s is not None]),
     )  # fmt: skip
+
+
+def stood_s(resized: Resized, entries: Sequence[Happening]) -> float:
+    """Seconds without a step around a resize; of a restart up to the first step, or to what ended the wait for it."""
+    pause_s = resized.pause_s or 0.0
+    if resized.in_place is not False:
+        return pause_s
+    later = (each for each in entries if each.at >= resized.at and each is not resized)
+    ends = next((each for each in later if isinstance(each, (Progressed, Resized, RunFailed, RunSuspended))), resized)
+    return pause_s + ends.at - resized.at
 
 
 def spread(values: Sequence[float]) -> SpreadView:
@@ -317,7 +328,7 @@ def why_broken(job: JobFacts, entries: Sequence[Happening], story: Sequence[Note
         parts.append(f"somebody paused it {paused} time{'s' if paused > 1 else ''}")
     if slower:
         parts.append(f"it was slower than planned: {slower}; `penstock quote --measure` measures it before a promise")
-    elif corrected := sum(isinstance(entry, Progressed) for entry in entries):
+    elif corrected := sum(isinstance(entry, Progressed) and not entry.again for entry in entries):
         parts.append(f"it made less progress than its speed said, {corrected} time{'s' if corrected > 1 else ''}")
     return ", ".join(parts) or UNEXPLAINED
 

@@ -212,13 +212,17 @@ class Launched:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progressed:
-    """The run is not where it was believed to be: ``remaining`` iterations are left."""
+    """The run is not where it was believed to be, or trains ``again`` after a restart of its workers.
+
+    ``remaining`` iterations are left.
+    """
 
     at: float
     job_id: str
     remaining: float
     step: int | None = None
     total: int | None = None
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
