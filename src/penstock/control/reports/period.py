@@ -217,13 +217,13 @@ def resizes(happenings: Iterable[Happening], since: float) -> ResizesView:
 
 
 def stood_s(resized: Resized, entries: Sequence[Happening]) -> float:
-    """Seconds without a step around a resize; of a restart up to the first step, or to what ended the wait for it."""
+    """Seconds without a step around a resize; of a restart up to the first step or the next resize."""
     pause_s = resized.pause_s or 0.0
     if resized.in_place is not False:
         return pause_s
     later = (each for each in entries if each.at >= resized.at and each is not resized)
-    ends = next((each for each in later if isinstance(each, (Progressed, Resized, RunFailed, RunSuspended))), resized)
-    return pause_s + ends.at - resized.at
+    ends = (each for each in later if isinstance(each, Resized) or (isinstance(each, Progressed) and each.again))
+    return pause_s + next(ends, resized).at - resized.at
 
 
 def spread(values: Sequence[float]) -> SpreadView:
