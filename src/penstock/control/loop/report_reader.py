@@ -142,7 +142,7 @@ class ReportReader:
             return None
         return Resized(
             at=at, job_id=record.id, run_id=report.run_id, generation=report.generation, width=report.width,
-            pause_s=report.pause_s, in_place=report.in_place,
+            pause_s=report.pause_s, in_place=report.in_place, awaits_step=report.in_place is False,
         )  # fmt: skip
 
     def _worker_exited(self, report: Report, record: JobRecord, _: PlatformState, at: float) -> Entry | None:

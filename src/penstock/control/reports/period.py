@@ -217,12 +217,12 @@ def resizes(happenings: Iterable[Happening], since: float) -> ResizesView:
 
 
 def stood_s(resized: Resized, entries: Sequence[Happening]) -> float:
-    """Seconds without a step around a resize; of a restart up to the first step or the next resize."""
+    """Seconds without a step around a resize; of a restart up to the first step, or to what comes before it."""
     pause_s = resized.pause_s or 0.0
-    if resized.in_place is not False:
+    if not resized.awaits_step:
         return pause_s
     later = (each for each in entries if each.at >= resized.at and each is not resized)
-    ends = (each for each in later if isinstance(each, Resized) or (isinstance(each, Progressed) and each.again))
+    ends = (each for each in later if isinstance(each, Progressed | Resized | RunFailed | RunSuspended))
     return pause_s + next(ends, resized).at - resized.at
 
 

@@ -236,6 +236,8 @@ class Resized:
     width: int | None = None
     pause_s: float | None = None
     in_place: bool | None = None
+    awaits_step: bool = False
+    """Whether workers were restarted, so that training stands still until the first :class:`Progressed` after it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -49,7 +49,7 @@ def _resized(state: FoldedState, entry: Resized) -> None:
     record = state.live(entry.job_id)
     if entry.run_id != record.run_id or record.grant is None or entry.generation < record.generation:
         return
-    record.restarting = entry.in_place is False
+    record.restarting = entry.awaits_step
     if entry.generation == record.generation and entry.width in (None, record.grant.width):
         record.settle()
         return
