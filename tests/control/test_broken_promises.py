@@ -40,6 +40,8 @@ def test_a_promise_past_its_deadline_is_broken_before_its_job_ends(world: Platfo
     assert (shown.state, shown.promise) == ("running", "broken")
     assert shown.late_s is not None
     assert 25 < shown.late_s < 35
+    assert shown.quote is not None
+    assert shown.quote.finish_at is None, "no plan in the past"
     assert promise_words(shown).startswith("promise broken, 3")
     assert promise_words(shown).endswith("s late so far")
     report = world.platform.period_report(ADMIN, since="1h")

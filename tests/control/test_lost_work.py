@@ -230,3 +230,17 @@ def test_a_drain_that_leaves_room_for_every_promise_is_taken(running: Platform) 
     running.platform.drain(running.record(job).places[0].node, ADMIN)
     running.passes(3)
     assert running.record(job).quote.verdict is Verdict.PROMISED  # type: ignore[union-attr]
+
+
+def test_steps_that_were_lost_are_not_counted(running: Platform) -> None:
+    job = begun(running, "plain", resumable=False)
+    progress = running.platform.job(job, ADMIN).progress
+    assert progress is not None
+    assert progress.step
+    running.backend.saves = False
+    for node in ("a", "b"):
+        running.commands.drain(node, DrainRequest(now=True))
+    running.passes(2)
+    lost = running.platform.job(job, ADMIN).progress
+    assert lost is not None
+    assert (lost.step, lost.remaining) == (0, lost.work)

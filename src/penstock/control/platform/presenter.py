@@ -185,22 +185,33 @@ class JobPresenter:
         with self._journal.reading() as state:
             remaining = state.remaining(record, self._journal.now())
         figures = {name: getattr(gauge, name) for name in ("step", "total", "loss", "samples_per_s", "saved_step")}
+        if gauge.step is not None and record.grant is None and not record.over and record.total > 0:
+            kept = round((1.0 - remaining / record.total) * (gauge.total or record.total))
+            figures["step"] = max(min(gauge.step, kept), 0)
         return ProgressView(remaining=remaining, work=record.total, told_at=stamp(gauge.at or None), **figures)
 
 
 def _row_fields(row: JobRow, expected_at: float | None, now: float, exit_code: int | None = None) -> dict[str, Any]:
     moments = {name: stamp(getattr(row, name)) for name in ("submitted_at", "started_at", "ended_at")}
     expected_at = expected_at if row.ended_at is None else None
-    quote = quote_view(_as_of_now(row.quote, row, expected_at)) if row.quote is not None else None
+    quote = quote_view(_as_of_now(row.quote, row, expected_at, now)) if row.quote is not None else None
     reason = failure_line(row.reason, row.tail, exit_code)
     shown = {"quote": quote, "expected_at": stamp(expected_at), "reason": reason, **_promise_fields(row, now)}
     return {name: getattr(row, name) for name in _ROW} | moments | shown
 
 
-def _as_of_now(told: Mapping[str, Any], row: JobRow, expected_at: float | None) -> dict[str, Any]:
-    """An answer with the present forecast. A deferred job that runs is asked again until it ends or is late."""
-    runs = told["verdict"] == Verdict.DEFERRED and bool(row.devices)
-    return {**told, "expected_at": expected_at, "answer_by": None if runs else told.get("answer_by")}
+def _as_of_now(told: Mapping[str, Any], row: JobRow, expected_at: float | None, now: float) -> dict[str, Any]:
+    """An answer with the present forecast, without what no longer holds.
+
+    A deferred job that runs is asked again until it ends or is late; a plan that ends before now or before the job
+    probably will is void.
+    """
+    gone: list[str] = []
+    if told["verdict"] == Verdict.DEFERRED and row.devices:
+        gone.append("answer_by")
+    if row.ended_at is None and float(told.get("finish_at") or math.inf) < max(now, expected_at or 0.0):
+        gone.append("finish_at")
+    return {**told, "expected_at": expected_at, **dict.fromkeys(gone)}
 
 
 def _promise_fields(row: JobRow, now: float) -> dict[str, Any]:
