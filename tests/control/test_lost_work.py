@@ -238,7 +238,8 @@ def test_steps_that_were_lost_are_not_counted(running: Platform) -> None:
     assert progress is not None
     assert progress.step
     running.backend.saves = False
-    for node in ("a", "b"):
+    held = running.record(job).places[0].node
+    for node in ({"a": "b", "b": "a"}[held], held):
         running.commands.drain(node, DrainRequest(now=True))
     running.passes(2)
     lost = running.platform.job(job, ADMIN).progress

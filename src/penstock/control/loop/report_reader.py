@@ -115,7 +115,8 @@ class ReportReader:
         return RunNoted(at=at, job_id=record.id, run_id=report.run_id, text=text)
 
     def _progress(self, report: Report, record: JobRecord, state: PlatformState, at: float) -> Entry | None:
-        return self._saved(report, record, state, at) if report.run_id == record.run_id else None
+        begins_again = record.grant is None and not record.job.resumable
+        return None if begins_again or report.run_id != record.run_id else self._saved(report, record, state, at)
 
     def _saved(self, report: Report, record: JobRecord, state: PlatformState, at: float) -> Entry | None:
         left = remaining_after(report, record)
