@@ -209,6 +209,23 @@ def test_devices_that_a_node_does_not_have_any_more_leave_when_their_jobs_have_e
     running.journal.state.scheduler.validate()
 
 
+def test_a_run_goes_on_where_its_node_has_devices_of_another_kind(running: Platform) -> None:
+    plain = begun(running, "plain", resumable=False)
+    (node,) = {place.node for place in running.record(plain).places}
+    run = running.record(plain).run_id
+    reshape(running, Node(name=node, device_count=2, kind="h200"))
+    running.restart()
+    running.passes(3)
+    assert running.record(plain).run_id == run in running.backend.alive()
+    assert "are lost" not in story(running, plain)
+    running.backend.finish(run)
+    running.passes(5)
+    assert {each.name: each.kind for each in running.platform.nodes(ADMIN)}[node] == "h200"
+    assert len(running.platform.nodes(ADMIN)) == 2
+    assert running.journal.state.lost_devices == set()
+    running.journal.state.scheduler.validate()
+
+
 def test_a_drain_that_endangers_a_promise_is_refused_unless_forced(running: Platform) -> None:
     wide = running.submit(name="wide", work=600, within=400, at_least=2, at_most=2)
     other = running.submit(name="other", work=600, within=400, at_least=2, at_most=2)
