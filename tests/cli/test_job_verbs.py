@@ -77,6 +77,17 @@ def test_show_says_what_is_seen_in_a_run(world: Platform, penstock: Penstock) ->
     assert "the loss of step 3 is not a number" in penstock("why", job).out
 
 
+def test_show_of_a_finished_job_says_what_became_of_its_promise(world: Platform, penstock: Penstock) -> None:
+    job = world.submit(name="night", work=100, within=300)
+    world.passes(60, every=5.0)
+    shown = penstock("show", job).out
+    assert ": promise kept, " in shown
+    assert "(in " not in shown
+    assert "nothing saved yet" not in shown
+    assert "kept, " in penstock("ps", "-a").out
+    assert penstock("ps", "-a", "--json").json()["jobs"][0]["promise"] == "kept"
+
+
 def test_an_empty_list_says_what_to_look_at(world: Platform, penstock: Penstock) -> None:
     assert "penstock ps -a" in penstock("ps").out
     assert "no jobs" in penstock("ps", "--all").out

@@ -43,7 +43,7 @@ def _old_way(world: Platform, since: float, until: float) -> PeriodReport:
     """From whole records and every line."""
     journal = world.journal
     with journal.reading() as state:
-        facts = [JobFacts.of(record, state) for record in journal.records()]
+        facts = [JobFacts.of(record, state, journal.now()) for record in journal.records()]
         cluster, tenants = state.scheduler.cluster, state.scheduler.tenants(until)
     happenings = _happenings(line for line in journal.store.log.read() if line.kind in KINDS)
     return period_report(

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from penstock.control.state.entries import Absence, NodeLeft
-from penstock.core import InputError, Node, ReportKind
+from penstock.core import InputError, Node, ReportKind, Verdict
 from penstock.wire import (
     ConflictError,
     DrainRequest,
@@ -207,3 +207,58 @@ def test_devices_that_a_node_does_not_have_any_more_leave_when_their_jobs_have_e
     assert {each.name: len(each.devices) for each in running.platform.nodes(ADMIN)}[node] == 1
     assert running.journal.state.lost_devices == set()
     running.journal.state.scheduler.validate()
+
+
+def test_a_run_goes_on_where_its_node_has_devices_of_another_kind(running: Platform) -> None:
+    plain = begun(running, "plain", resumable=False)
+    (node,) = {place.node for place in running.record(plain).places}
+    run = running.record(plain).run_id
+    reshape(running, Node(name=node, device_count=2, kind="h200"))
+    running.restart()
+    running.passes(3)
+    assert running.record(plain).run_id == run in running.backend.alive()
+    assert "are lost" not in story(running, plain)
+    running.backend.finish(run)
+    running.passes(5)
+    assert {each.name: each.kind for each in running.platform.nodes(ADMIN)}[node] == "h200"
+    assert len(running.platform.nodes(ADMIN)) == 2
+    assert running.journal.state.lost_devices == set()
+    running.journal.state.scheduler.validate()
+
+
+def test_a_drain_that_endangers_a_promise_is_refused_unless_forced(running: Platform) -> None:
+    wide = running.submit(name="wide", work=600, within=400, at_least=2, at_most=2)
+    other = running.submit(name="other", work=600, within=400, at_least=2, at_most=2)
+    running.passes(3)
+    node, seq = running.record(wide).places[0].node, running.journal.seq
+    assert {str(running.record(job).quote.verdict) for job in (wide, other)} == {"promised"}  # type: ignore[union-attr]
+    for how in (None, DrainRequest(now=True)):
+        with pytest.raises(ConflictError, match=r"would endanger 1 promise: j-.*--force"):
+            running.platform.drain(node, ADMIN, how)
+    assert (running.journal.seq, running.journal.state.availability(node)) == (seq, "up")
+    running.platform.drain(node, ADMIN, DrainRequest(reason="fan", force=True))
+    assert f"node {node} was drained by ada (fan)" in story(running, wide)
+    assert " was lost" not in story(running, wide)
+
+
+def test_a_drain_that_leaves_room_for_every_promise_is_taken(running: Platform) -> None:
+    job = running.submit(name="one", work=100, within=900, at_least=2, at_most=2)
+    running.passes(3)
+    running.platform.drain(running.record(job).places[0].node, ADMIN)
+    running.passes(3)
+    assert running.record(job).quote.verdict is Verdict.PROMISED  # type: ignore[union-attr]
+
+
+def test_steps_that_were_lost_are_not_counted(running: Platform) -> None:
+    job = begun(running, "plain", resumable=False)
+    progress = running.platform.job(job, ADMIN).progress
+    assert progress is not None
+    assert progress.step
+    running.backend.saves = False
+    held = running.record(job).places[0].node
+    for node in ({"a": "b", "b": "a"}[held], held):
+        running.commands.drain(node, DrainRequest(now=True))
+    running.passes(2)
+    lost = running.platform.job(job, ADMIN).progress
+    assert lost is not None
+    assert (lost.step, lost.remaining) == (0, lost.work)

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from penstock.cli.terminal.format import answer_lines
 from penstock.control.state.entries import CostsLearned, CurveLearned
 from penstock.core import Costs, Curve, Deadline, Job, Source, Span, Verdict, Work
 from penstock.policies import patience
 from penstock.policies.measure_first import LONGEST_S
-from penstock.wire import JobPhase
+from penstock.wire import ConflictError, JobPhase
 from tests.control.build import ADMIN, PROPORTIONAL, Platform, StandInReader, platform
 
 NOTE = "its speed is not known yet: measured when it first runs"
@@ -164,3 +165,49 @@ def test_a_script_that_counts_to_something_else_is_told_of_once(world: Platform)
     notes = [note.text for note in world.record(job).notes if "counts to 60" in note.text]
     assert len(notes) == 1
     assert "its job file to 500" in notes[0]
+
+
+def test_a_job_that_ends_before_it_was_answered_is_not_deferred_for_ever(world: Platform) -> None:
+    job = world.submit(work=100, within=400)
+    world.passes(3)
+    shown = world.platform.job(job, ADMIN)
+    assert shown.quote is not None
+    assert (shown.quote.verdict, shown.quote.answer_by) == ("deferred", None)
+    assert "final answer when it ends, or at its deadline" in answer_lines(shown)
+    world.passes(60, every=2.0)
+    ended = world.platform.job(job, ADMIN)
+    assert (ended.state, ended.quote is not None and ended.quote.verdict) == ("finished", "best effort")
+    assert ended.quote is not None
+    assert "before its deadline, before it could be answered" in ended.quote.reason
+
+
+def test_a_job_that_was_never_measured_is_answered_by_its_deadline(world: Platform) -> None:
+    world.backend.total = 10_000
+    job = world.submit(work=100, within=40)
+    assert world.platform.job(job, ADMIN).quote is not None
+    world.passes(41)
+    shown = world.platform.job(job, ADMIN)
+    assert shown.quote is not None
+    assert (shown.state, shown.quote.verdict) == ("running", "best effort")
+    assert "deadline has passed before its speed was known" in shown.quote.reason
+
+
+def test_a_deadline_that_counts_is_not_given_up_for_one_that_cannot_be_answered_yet(world: Platform) -> None:
+    job = world.submit(work=1000, within=1800)
+    world.passes(2)
+    before, seq = world.record(job).job, world.journal.seq
+    with pytest.raises(ConflictError, match="cannot be answered now: its speed was never measured"):
+        world.commands.edit(job, ADMIN, {"deadline": "1m"})
+    assert (world.record(job).job, world.journal.seq) == (before, seq)
+    learned(world, job)
+    assert verdict(world, job) is Verdict.PROMISED
+    assert world.record(job).job.deadline == before.deadline
+
+
+def test_a_later_deadline_may_be_asked_for_before_the_speed_is_known(world: Platform) -> None:
+    job = world.submit(work=1000, within=1800)
+    world.passes(2)
+    world.commands.edit(job, ADMIN, {"deadline": "2h"})
+    assert verdict(world, job) is Verdict.DEFERRED
+    learned(world, job)
+    assert verdict(world, job) is Verdict.PROMISED

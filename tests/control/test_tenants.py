@@ -71,6 +71,21 @@ def test_what_does_not_fit_is_refused_and_changes_nothing(served: Served) -> Non
         assert [each.name for each in admin.tenants()] == ["blue", "green"]
 
 
+def test_a_quota_beyond_the_cluster_is_refused_in_a_group_too_and_promisable_is_listed(served: Served) -> None:
+    with served.client() as admin:
+        for changes in ({"quota": 8}, {"quota": 8, "group": "research"}, {"quota": 5, "group": "new"}):
+            with pytest.raises(InputError, match="together at most the 4 devices"):
+                admin.set_tenant("vision", **changes)
+        assert admin.tenants() == []
+        admin.set_tenant("vision", quota=3, group="research")
+        admin.set_tenant("nlp", group="research", limit=3)
+        with pytest.raises(InputError, match="together at most the 4 devices"):
+            admin.set_tenant("nlp", quota=2)
+        admin.set_tenant("sales", limit=2)
+        found = {each.name: each.promisable for each in admin.tenants()}
+        assert found == {"research": 4, "vision": 4, "nlp": 1, "sales": 1}
+
+
 def test_settings_outlive_the_server_and_hold_under_its_policy(world: Platform) -> None:
     world.platform.tenants.set("green", _request(quota=3), ADMIN)
     for _ in range(4):

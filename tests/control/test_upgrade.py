@@ -93,10 +93,11 @@ def shown(world: Platform) -> dict[str, Any]:
 
 
 def _told(job: dict[str, Any]) -> dict[str, Any]:
-    """A listed job without what a forecast says of it, and without what quotes of that time did not have."""
+    """A listed job without what a forecast says of it, and without what jobs and quotes of that time did not have."""
     since = ("expected_at", "deadline", "forecast_only", "offer_until")
     quote = job["quote"] and {name: value for name, value in job["quote"].items() if name not in since}
-    return {**job, "quote": quote, "expected_at": None}
+    shown = {name: value for name, value in job.items() if name not in ("promise", "late_s")}
+    return {**shown, "quote": quote, "expected_at": None}
 
 
 def _but_speeds(story: dict[str, Any]) -> list[dict[str, Any]]:

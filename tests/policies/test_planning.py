@@ -8,6 +8,7 @@ import pytest
 
 from penstock.core import Curve
 from penstock.policies import KindView, Plans, ReplacedColumns, Standing
+from penstock.policies.planned_policy import explain_plan
 from penstock.policies.planning import PlanTerms, best_layout, extend, keep_to, lay_out, promised_rows
 from tests.policies.views import Row, view
 
@@ -118,3 +119,11 @@ def test_rows_that_are_not_planned_are_not_missed() -> None:
     assert promised_rows(world).tolist() == [0]
     assert layout.missed.tolist() == [False, False]
     assert layout.finish.tolist() == [100.0, math.inf]
+
+
+def test_a_plan_that_ends_before_the_work_could_be_done_is_not_told() -> None:
+    row = Row(work=200.0, left=166.0, curve=ONE_OR_THREE, due=400.0, standing=Standing.PROMISED, width=1)
+    stale = replace(row, plan=((0.0, 1), (26.0, 0)))
+    assert "done within" not in explain_plan(view(stale), 0)
+    assert "planned anew" in explain_plan(view(stale), 0)
+    assert "done within 2m 46s" in explain_plan(view(replace(row, plan=((0.0, 1), (166.0, 0)))), 0)

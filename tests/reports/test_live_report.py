@@ -11,7 +11,7 @@ from penstock.control.observe.device_readings import full_load_w
 from penstock.control.reports.page import report_page, sentences
 from penstock.control.reports.period import UNEXPLAINED, JobFacts, failures, why_broken
 from penstock.control.state.entries import CurveLearned, Launched, Paused, RunFailed, WorkerLost
-from penstock.core import Curve, InputError, Node, PowerModel, Usage
+from penstock.core import Curve, InputError, Node, PowerModel, ReportKind, Usage
 from penstock.core.codec import decode, encode
 from penstock.wire import JobPhase, MissingError
 from tests.control.build import Platform, platform
@@ -103,7 +103,7 @@ def test_a_broken_promise_is_listed_with_what_the_log_knows(served: Served, admi
 def test_a_pause_is_among_the_causes_of_a_broken_promise(world: Platform) -> None:
     job = world.submit(work=100, within=150)
     with world.journal.reading() as state:
-        facts = JobFacts.of(world.record(job), state)
+        facts = JobFacts.of(world.record(job), state, world.clock())
     assert why_broken(facts, [Paused(at=1.0, job_id=job, by="ann")]) == "somebody paused it 1 time"
     assert why_broken(facts, []) == UNEXPLAINED
 
@@ -160,6 +160,28 @@ def test_work_that_is_thrown_away_for_a_promise_is_counted(served: Served, admin
     told = " ".join(admin.job_report(long).words)
     assert f"It was stopped 1 time for others and cannot resume: {report.failures.begun_again_steps} steps" in told
     assert "it begins again" in " ".join(note.text for note in admin.why(long).entries)
+
+
+def test_a_restart_counts_until_the_first_step_of_the_new_workers(
+    served: Served, admin: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = served.world
+    world.backend.total = 10_000
+    job = world.submit(work=10_000, at_most=4)
+    world.passes(4)
+    (run,) = world.backend.alive()
+    record, worker_count = world.record(job), len(world.record(job).workers)
+    world.backend.tell(
+        run, ReportKind.RESIZED, generation=record.generation, width=worker_count, pause_s=1.2, in_place=False
+    )
+    with monkeypatch.context() as standing:
+        standing.setattr(world.backend, "_advance", lambda _: None)
+        world.passes(40, every=10.0)
+    world.passes(3)
+    pauses = admin.job_report(job).resizes.pauses
+    assert pauses.total_s == pytest.approx(41.2, abs=2.0)
+    assert admin.report(since="1h").resizes.pauses.total_s == pytest.approx(pauses.total_s)
+    assert "training stood still for 4" in " ".join(admin.job_report(job).words)
 
 
 def test_resizes_and_their_pauses(served: Served, admin: Client) -> None:

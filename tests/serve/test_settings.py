@@ -4,8 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from penstock.backends import TenantUsers
+from penstock.client import DataDir
 from penstock.core import InputError, UnknownNameError
 from penstock.serve import Config, load_config
+from penstock.serve.assembly import load_backend
+from penstock.tools import SteadyClock
 
 
 def written(folder: Path, text: str) -> Path:
@@ -110,3 +114,16 @@ def test_variables_for_jobs_are_a_list_or_separated_by_commas(tmp_path: Path) ->
     assert (config.pass_environment, config.accept_shared_user) == (("A",), True)
     with pytest.raises(InputError, match="a list of names"):
         load_config(file=written(tmp_path, "pass_environment = 5\n"), environ={})
+
+
+def test_a_server_that_starts_by_itself_has_the_slots_of_the_one_before(tmp_path: Path) -> None:
+    home = DataDir(tmp_path)
+
+    def slots(config: Config) -> int:
+        (node,) = load_backend(config, home, TenantUsers(), SteadyClock()).nodes()
+        return node.device_count
+
+    given, by_itself = Config(data_dir=tmp_path, slots=3), Config(data_dir=tmp_path)
+    assert [slots(config) for config in (given, by_itself, by_itself)] == [3, 3, 3]
+    slots(Config(data_dir=tmp_path, slots=0))
+    assert home.slots() == 0

@@ -134,6 +134,7 @@ def test_the_output_can_be_searched(browser: Browser, site: WebSite) -> None:
 
 def test_a_resize_is_seen_in_the_picture_of_the_cluster(browser: Browser, site: WebSite) -> None:
     """The first job cannot resume, so it makes room only for a promise that cannot wait until it is through."""
+    site.teach(site.spec(40_000), {2: 15.0, 4: 20.0}, "default")
     wide = site.submit("admin", steps=40_000, name="wide", devices="2..4")
     site.wait(lambda client: len(client.job(wide).devices) == 4, "the first job to take everything")
     site.wait(lambda client: _step(client.job(wide)) > 0, "the first job to train on all of it")

@@ -340,12 +340,13 @@ class Client:
         """The jobs that draining a node would stop, with what each of them would lose; nothing is changed."""
         return _DRAINED_JOBS.validate_python(self._ask("GET", f"/v1/nodes/{_quoted(node)}/drain"))
 
-    def drain(self, node: str, *, reason: str = "", now: bool = False) -> list[NodeView]:
+    def drain(self, node: str, *, reason: str = "", now: bool = False, force: bool = False) -> list[NodeView]:
         """No more jobs there; the reason is shown with the node.
 
         Jobs that can resume save their state and leave it. The others end there first, unless they are to stop ``now``.
+        A drain that endangers promises is rejected unless ``force`` is given.
         """
-        wanted = {"reason": reason, "now": now}
+        wanted = {"reason": reason, "now": now, "force": force}
         return _NODES.validate_python(self._ask("POST", f"/v1/nodes/{_quoted(node)}/drain", json=wanted))
 
     def undrain(self, node: str) -> list[NodeView]:

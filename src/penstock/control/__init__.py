@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from penstock.control.platform.credentials import SESSION_LIFETIME_S, Credentials, session_cookie
     from penstock.control.platform.job_files import FilePlaces
     from penstock.control.platform.past_moments import past_moment
-    from penstock.control.platform.presenter import job_view
     from penstock.control.platform.quotas import Quotas
     from penstock.control.platform.service import Platform
     from penstock.control.platform.tenancy import Tenancy
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
     from penstock.control.reports.whatif import WHATIF_COLUMNS, whatif_page, whatif_rows, whatif_sentences
     from penstock.control.state.entries import Configured, Recovered, Submitted
     from penstock.control.state.journal import Journal
-    from penstock.control.state.records import JobRecord
+    from penstock.control.state.records import BROKEN_PROMISE, JobRecord
     from penstock.control.state.secret_files import SecretRepository
     from penstock.control.state.store import (
         LEASE_S,
@@ -63,6 +62,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "BROKEN_PROMISE",
     "LEASE_S",
     "RIGHTS",
     "SESSION_LIFETIME_S",
@@ -114,7 +114,6 @@ __all__ = [
     "create_app",
     "examined",
     "full_load_w",
-    "job_view",
     "kilowatt_hours",
     "may",
     "observe_database",

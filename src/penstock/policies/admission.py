@@ -12,6 +12,8 @@ from penstock.policies.kind_view import KindView
 from penstock.policies.planning import PlanLayout, PlanTerms, extend
 
 IN_THE_WAY = "finishing it in time would break promises already made"
+ALONE = "even alone on the cluster"
+NO_RESERVE = "alone it could end in time, but without the reserve for delays that a promise keeps"
 
 
 def admit_singly(view: KindView, rows: Ints, kept: PlanLayout, terms: PlanTerms) -> Sequence[Quote]:
@@ -61,15 +63,16 @@ def value_text(job: Job, done_at: float) -> str:
     return f"; when it surely could be done, it is worth {percent_text(goal.value_at(done_at))} of its value"
 
 
-def turned_down(name: str, late: float, *, hard: bool, offer: float, worth: str = "") -> Quote:
+def turned_down(
+    name: str, late: float, *, hard: bool, offer: float, worth: str = "", reason: str = IN_THE_WAY
+) -> Quote:
     """Refuse a hard deadline, with the earliest one that could be kept; run a soft one at best effort.
 
-    ``late`` is by how much it would be late alone on the cluster, if that is above 0; ``worth`` says what a soft one is
-    still worth.
+    ``late`` is by how much it would be late alone on the cluster, if that is above 0; else ``reason`` says what keeps
+    it from being in time. ``worth`` says what a soft one is still worth.
     """
-    reason = IN_THE_WAY
     if late > 0:
-        reason = f"even alone on the cluster it would end {format_duration(late)} after its deadline"
+        reason = f"{ALONE} it would end {format_duration(late)} after its deadline"
     if not hard:
         return Quote(job_id=name, verdict=Verdict.BEST_EFFORT, reason=f"{reason}{worth}; it runs when it can")
     return Quote(job_id=name, verdict=Verdict.REFUSED, reason=reason, counter_offer=offer)

@@ -125,7 +125,13 @@ def devices_text(count: int) -> str:
 def _unknown(job: Job, now: float) -> Quote:
     if any(scaling.measured and not is_least_known(job, scaling) for _, scaling in job.curve.scalings):
         reason = _NOT_THERE.format(devices=devices_text(job.at_least))
-        return Quote(job_id=job.id, verdict=Verdict.DEFERRED, reason=reason, measured_on=job.at_least)
+        return _deferred(job, reason)
     if now < job.deadline:
-        return Quote(job_id=job.id, verdict=Verdict.DEFERRED, reason=_NOT_KNOWN, measured_on=job.at_least)
+        return _deferred(job, _NOT_KNOWN)
     return Quote(job_id=job.id, verdict=Verdict.BEST_EFFORT, reason=_TOO_LATE)
+
+
+def _deferred(job: Job, reason: str) -> Quote:
+    return Quote(
+        job_id=job.id, verdict=Verdict.DEFERRED, reason=reason, answer_by=job.deadline, measured_on=job.at_least
+    )  # fmt: skip

@@ -11,6 +11,8 @@ from penstock.policies.measure_first import weakest_source
 from penstock.policies.view import View
 
 _NOT_KNOWN = "; when it ends is not known yet: its speed was never measured"
+_PLAN_IS_OLD = "; its plan is older than its present speed: it is planned anew at the next decision"
+_ROUNDED_S = 1.0
 _TOLD = {
     Standing.UNANSWERED: "it has not been answered yet",
     Standing.DEFERRED: "its deadline cannot be promised yet",
@@ -45,7 +47,10 @@ def _until(view: KindView | View, row: int) -> str:
     if not len(later):
         return ""
     step = int(later[0])
-    width, wait = int(view.plan_width[row, step]), format_duration(float(view.plan_at[row, step]) - view.now)
+    width, wait_s = int(view.plan_width[row, step]), float(view.plan_at[row, step]) - view.now
+    wait = format_duration(wait_s)
     if width:
         return f"; planned: {width} devices in {wait}"
-    return f"; planned: done within {wait}" if len(later) == 1 else f"; planned: a break in {wait}"
+    if len(later) > 1:
+        return f"; planned: a break in {wait}"
+    return f"; planned: done within {wait}" if wait_s + _ROUNDED_S >= view.alone_s[row] else _PLAN_IS_OLD

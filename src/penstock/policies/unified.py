@@ -15,6 +15,7 @@ from penstock.policies.deadline import (
     AtOnce,
     DeadlinePolicy,
     Growth,
+    HeldBack,
     Hold,
     Large,
     Layout,
@@ -27,6 +28,8 @@ from penstock.policies.deadline import (
 from penstock.policies.fair_order import BOUND, LEASE_S, Bound, FairOrder, Lease
 from penstock.policies.queue_head import NO_JOB, STARVING_S, Queue, Starving
 from penstock.policies.view import View
+
+_AHEAD = "its tenant has had more than its share, and devices are left for jobs without a deadline of tenants that have had less"
 
 
 class Unified(DeadlinePolicy):
@@ -67,8 +70,8 @@ class Unified(DeadlinePolicy):
         change_at = self.fair_order.next_change(view, decided.widths)
         return replace(decided, wake_at=tuple(min(each, change_at) for each in decided.wake_at))
 
-    def costly(self, view: View, cost: Floats) -> Bools:
-        return super().costly(view, cost) | self.fair_order.crowds_out(view, cost)
+    def held_back(self, view: View, cost: Floats) -> list[HeldBack]:
+        return [HeldBack(self.fair_order.crowds_out(view, cost), _AHEAD), *super().held_back(view, cost)]
 
     def reserved(self, view: View, terms: Terms) -> tuple[Layout, PlanInputs]:
         queue, layout_inputs = self.fair_order.queue, super().reserved(view, terms)

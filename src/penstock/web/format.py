@@ -17,6 +17,7 @@ TONES = {
     "up": "good", "lost": "bad", "drained": "warn", "draining": "warn",
 }  # fmt: skip
 """How a state feels, for its colour; the word itself is always beside it."""
+PROMISE_TONES = {"kept": "good", "broken": "bad"}
 
 
 def clock(at: float | datetime | None) -> str:

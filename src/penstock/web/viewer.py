@@ -21,7 +21,6 @@ from penstock.control import (
     Principal,
     Search,
     full_load_w,
-    job_view,
     may,
     require,
 )
@@ -278,8 +277,7 @@ class Viewer:
         listed, total = self._history.search(wanted, self.who)
         return [
             JobTableRow(
-                view=job_view(job.row, self._history.expected_at(job.row.id)), share=job.share_done,
-                deadline=job.deadline,
+                view=self._platform.listed(job.row), share=job.share_done, deadline=job.deadline
             )
             for job in listed
         ], total  # fmt: skip

@@ -54,7 +54,7 @@ class BrokenView(WireModel):
     tenant: str
     deadline: datetime
     ended_at: datetime | None
-    late_s: float | None = Field(description="None if it never finished.")
+    late_s: float | None = Field(description="So far if it has not ended; None if it ended without finishing.")
     why: str
 
 

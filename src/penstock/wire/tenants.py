@@ -27,6 +27,9 @@ class TenantAccountView(WireModel):
     wanted: int = Field(description="Devices its jobs could use now.")
     borrowed: int = Field(description="Devices it holds beyond its quota.")
     lent: int = Field(description="Devices of its quota that others hold now.")
+    promisable: int = Field(
+        default=0, description="Devices on which its jobs may be promised deadlines: no quota of others, within limits."
+    )
     entitled: float = Field(description="Devices its share of the cluster comes to.")
     used_device_seconds: float = Field(description="Device-seconds that its jobs held in the last day.")
     deserved_device_seconds: float = Field(description="Device-seconds that it deserved in the last day.")

@@ -44,7 +44,11 @@ class QuoteView(WireModel):
         description="Until when the counter-offer is held: the same job, submitted by then with that deadline or a "
         "later one, is promised. Absent if it is not held.",
     )
-    answer_by: datetime | None = None
+    answer_by: datetime | None = Field(
+        default=None,
+        description="By when a deferred job has its final answer; absent while it runs, which it may do until it ends "
+        "or its deadline has passed.",
+    )
     expected_at: datetime | None = Field(default=None, description="When it will probably be done, as of now.")
     speed: str | None = Field(default=None, description="What it rests on: measured, predicted or guessed speed.")
     forecast_only: bool = Field(
@@ -101,11 +105,27 @@ class JobView(WireModel):
     ended_at: datetime | None = None
     expected_at: datetime | None = Field(default=None, description="When it will probably be done, as of now.")
     quote: QuoteView | None = None
+    promise: str = Field(default="none", description="kept, broken, open, given up, failed, refused or none.")
+    late_s: float | None = Field(
+        default=None,
+        description="Of a promise that is kept or broken: seconds after its deadline at its end, or by now; below 0 "
+        "before it. Absent if the job ended without finishing.",
+    )
     devices: list[int] = []
     run_id: str | None = None
     failures: int = 0
     reason: str = ""
     tail: list[str] = []
+
+
+def promise_words(job: JobView) -> str:
+    """What has become of its promise: "promise broken, 12s late", "promise kept, 3m early"; empty while it is open."""
+    if job.promise not in ("kept", "broken"):
+        return ""
+    if job.late_s is None:
+        return f"promise {job.promise}"
+    margin = f"{format_duration(abs(job.late_s))} {'late' if job.late_s > 0 else 'early'}"
+    return f"promise {job.promise}, {margin}{'' if job.ended_at else ' so far'}"
 
 
 class StintView(WireModel):
@@ -260,6 +280,7 @@ class DrainRequest(WireModel):
     model_config = ConfigDict(extra="forbid")
     now: bool = Field(default=False, description="Also stop jobs that cannot resume; otherwise they end there first.")
     reason: Annotated[StorableText, Field(max_length=1000, description="Why, for whoever looks at the node.")] = ""
+    force: bool = Field(default=False, description="Even if that endangers promises.")
 
 
 class DrainedJob(WireModel):

@@ -25,7 +25,8 @@ def edit(
 ) -> None:
     """Change the deadline, devices, priority or name of a job that waits or runs.
 
-    A deadline that cannot be promised is refused with the earliest that could be, and nothing is changed.
+    A deadline that cannot be promised is rejected with the earliest that could be, and nothing is changed; so is an
+    earlier deadline that cannot be answered yet, because the speed of the job is not known.
     """
     from penstock.spec import later_values, read_deadline
 
@@ -41,3 +42,5 @@ def edit(
         return
     say(f"{detail.id} {detail.name} {detail.state}")
     tell_answer(detail)
+    if deadline is not None and detail.quote is not None and detail.quote.verdict == "deferred":
+        say("if it cannot be promised then, the job goes on at best effort")

@@ -8,7 +8,7 @@ import typer
 from penstock.cli.connect import connect, print_json
 from penstock.cli.jobs.arguments import JsonOption
 from penstock.cli.terminal.console import out, plain_table
-from penstock.cli.terminal.format import ago, due, state_counts
+from penstock.cli.terminal.format import ago, due, promise_of, state_counts
 
 if TYPE_CHECKING:
     from penstock.wire import ArrayView, JobView
@@ -63,7 +63,7 @@ def ps(
     if quiet:
         print("\n".join(line.id for line in lines))
         return
-    table = plain_table("id", "name", "state", "devices", "submitted", "expected", "tenant")
+    table = plain_table("id", "name", "state", "devices", "promise", "submitted", "expected", "tenant")
     for line in lines:
         table.add_row(line.id, *_columns(line), line.tenant)
     out.print(table)
@@ -88,10 +88,10 @@ def _rank(line: "JobView | ArrayView", by: SortKey) -> str | int:
             return str(getattr(line, by, ""))
 
 
-def _columns(line: "JobView | ArrayView") -> tuple[str, str, str, str, str]:
+def _columns(line: "JobView | ArrayView") -> tuple[str, str, str, str, str, str]:
     from penstock.wire import ArrayView
 
     if isinstance(line, ArrayView):
         expected = ago(line.expected_at)
-        return f"{line.name}-*", state_counts(line), str(line.devices), ago(line.submitted_at), expected
-    return line.name, line.state, str(len(line.devices)), ago(line.submitted_at), due(line)
+        return f"{line.name}-*", state_counts(line), str(line.devices), "-", ago(line.submitted_at), expected
+    return line.name, line.state, str(len(line.devices)), promise_of(line), ago(line.submitted_at), due(line)

@@ -29,22 +29,24 @@ def show(job: JobArgument, as_json: JsonOption = False) -> None:
     if as_json:
         print_json(detail)
         return
-    from penstock.wire import NO_PROGRESS, tells_nothing
+    from penstock.wire import NO_PROGRESS, OVER, promise_words, tells_nothing
 
     out.print(f"{detail.id}  {detail.name}  {detail.state}  {bar(share_done(detail))}")
     out.print(
         f"submitted {clock(detail.submitted_at)}, started {clock(detail.started_at)}, ended {clock(detail.ended_at)}"
     )
     if detail.deadline is not None:
-        out.print(deadline_line(detail.deadline))
+        settled = promise_words(detail)
+        out.print(deadline_line(detail.deadline, settled if settled or detail.state in OVER else None))
     for line in value_lines(detail):
         out.print(line)
     for line in answer_lines(detail):
         out.print(line, soft_wrap=True)
     if (progress := detail.progress) is not None and progress.step is not None:
         loss = f", loss {progress.loss:.4g}" if progress.loss is not None else ""
-        saved = f"saved at step {progress.saved_step}" if progress.saved_step else "nothing saved yet"
-        out.print(f"step {progress.step} of {progress.total or round(progress.work)}{loss}, {saved}")
+        saved = f", saved at step {progress.saved_step}" if progress.saved_step else ""
+        saved = saved or ("" if detail.state in OVER else ", nothing saved yet")
+        out.print(f"step {progress.step} of {progress.total or round(progress.work)}{loss}{saved}")
     elif tells_nothing(detail, time.time()):
         out.print(f"progress: {NO_PROGRESS}", soft_wrap=True)
     for line in until_lines(detail):

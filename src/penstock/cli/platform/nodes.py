@@ -49,12 +49,16 @@ def drain(
             "--now/--when-done", help="Stop jobs that cannot resume as well, or let them end first (the default)."
         ),
     ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Drain it even if that endangers promises.")] = False,
 ) -> None:
-    """Take no more jobs there. Jobs that can resume save their state and go elsewhere; the others end there first."""
+    """Take no more jobs there. Jobs that can resume save their state and go elsewhere; the others end there first.
+
+    A drain that endangers promised deadlines is rejected, with the jobs, unless --force is given.
+    """
     with connect() as client:
         for job in client.drained_jobs(node):
             say(f"{job.name} ({job.id}) {job.happens(now=now)}")
-        found = next(each for each in client.drain(node, reason=reason, now=now) if each.name == node)
+        found = next(each for each in client.drain(node, reason=reason, now=now, force=force) if each.name == node)
         say(f"{node} is {found.state}; penstock nodes undrain {node} takes it back")
 
 

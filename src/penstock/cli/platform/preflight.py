@@ -126,7 +126,7 @@ def _drain(unfit: Mapping[str, str]) -> None:
         for node, reason in unfit.items():
             if node not in known:
                 raise InputError(f"the platform has no node {node!r}", ", ".join(sorted(known)), "Drain it yourself")
-            client.drain(node, reason=f"preflight: {reason}"[:1000], now=True)
+            client.drain(node, reason=f"preflight: {reason}"[:1000], now=True, force=True)
             say(f"{node} is drained; penstock nodes undrain {node} takes it back")
 
 

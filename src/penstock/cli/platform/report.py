@@ -88,5 +88,9 @@ def _tell(report: "PeriodReport") -> None:
     if report.tenants:
         out.print(table)
     for lost in report.broken[:10]:
-        late = "never finished" if lost.late_s is None else f"{format_duration(lost.late_s)} late"
+        late = (
+            "never finished"
+            if lost.late_s is None
+            else f"{format_duration(lost.late_s)} late{'' if lost.ended_at else ' so far'}"
+        )
         out.print(f"broken: {lost.job_id} {lost.name} ({lost.tenant}), {late}: {lost.why}", soft_wrap=True)

@@ -22,6 +22,7 @@ _COLUMNS = (
     "wanted",
     "borrowed",
     "lent",
+    "promisable",
     "used 24 h",
     "deserved",
     "fairness",
@@ -51,7 +52,7 @@ def tenant_rows(tenants: list[TenantAccountView]) -> list[list[str]]:
 
 def _row(tenant: TenantAccountView, depth: int) -> list[str]:
     bounds = ("-" if bound is None else str(bound) for bound in (tenant.quota, tenant.limit))
-    devices = (str(count) for count in (tenant.held, tenant.wanted, tenant.borrowed, tenant.lent))
+    devices = (str(count) for count in (tenant.held, tenant.wanted, tenant.borrowed, tenant.lent, tenant.promisable))
     spent = (format_duration(seconds) for seconds in (tenant.used_device_seconds, tenant.deserved_device_seconds))
     return ["  " * depth + tenant.name, f"{tenant.share:g}", *bounds, *devices, *spent, f"{tenant.fairness:.2f}"]
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from penstock.core import counted, format_bytes, format_duration, percent_text
-from penstock.wire import OVER, JobPhase, rounded_up, share_is_guessed
+from penstock.wire import OVER, JobPhase, promise_words, rounded_up, share_is_guessed
 
 if TYPE_CHECKING:
     from penstock.wire import ArrayView, JobDetail, JobView, QuoteView
@@ -34,9 +34,15 @@ def clock(moment: datetime | None) -> str:
     return local.strftime("%H:%M:%S" if local.date() == datetime.now().astimezone().date() else "%Y-%m-%d %H:%M")
 
 
-def deadline_line(deadline: datetime) -> str:
-    """A deadline as it was understood, in the reader's own time zone, which is named."""
-    return f"deadline {deadline.astimezone().strftime('%A %Y-%m-%d %H:%M:%S %Z')} ({ago(deadline)})"
+def deadline_line(deadline: datetime, settled: str | None = None) -> str:
+    """A deadline as it was understood, in the reader's own time zone, which is named; how far it is, or how it went."""
+    beside = f" ({ago(deadline)})" if settled is None else f": {settled}" if settled else ""
+    return f"deadline {deadline.astimezone().strftime('%A %Y-%m-%d %H:%M:%S %Z')}{beside}"
+
+
+def promise_of(job: "JobView") -> str:
+    """What was promised in a word, or what has become of it."""
+    return promise_words(job).removeprefix("promise ") or (job.quote.verdict if job.quote is not None else "-")
 
 
 def value_lines(job: "JobDetail") -> list[str]:
@@ -54,7 +60,8 @@ def answer_lines(job: "JobDetail") -> list[str]:
     """What a job is told as long as that holds: of one that is over only a refusal, of one that is paused nothing."""
     if job.quote is None or job.state == "paused" or (job.state in OVER and job.state != "declined"):
         return []
-    return quote_lines(job.quote)
+    runs = job.quote.verdict == "deferred" and bool(job.devices)
+    return [*quote_lines(job.quote), *(["final answer when it ends, or at its deadline"] if runs else [])]
 
 
 def usage_lines(job: "JobDetail") -> list[str]:

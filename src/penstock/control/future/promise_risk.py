@@ -1,18 +1,20 @@
-"""Promises that other rules would endanger: a copy of the scheduler lives on under them and is watched.
+"""Promises that other rules or a drained node would endanger: a copy of the scheduler lives on with them.
 
 What is promised stays promised whatever the rules, so whoever wants other rules is told first what they would cost. The
 present rules live on beside them: a job that will be late anyway is not the new rules' fault.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from penstock.control.future.forecast import forecast
 from penstock.control.state.entries import Configured
 from penstock.control.state.rules import take_up
-from penstock.core import LATE_TOLERANCE_S, InputError, Verdict
+from penstock.core import LATE_TOLERANCE_S, InputError, NodeClosed, NodeLost, Verdict
 from penstock.scheduler import Scheduler
 
+_MOST_NAMED = 5
 _WITHIN_S = 5.0
 """Of computing, for the future under either rules."""
 
@@ -44,13 +46,36 @@ def endangered(present: Scheduler, settings: Configured) -> list[PromiseRisk]:
         if not stage.policy.keeps_promises:
             stage.decide(stage.now)
             return [PromiseRisk(job_id=job_id, deadline=present.job(job_id).deadline) for job_id in sorted(promised)]
-        then = forecast(stage, promised, within_s=_WITHIN_S)
+        return _late_only(present, stage, promised)
     except Exception as error:
         raise InputError(
             f"{settings.policy} fails on the jobs that are here ({type(error).__name__}: {error})",
             "a policy that can decide about them", "Tell its author; nothing was changed",
         ) from error  # fmt: skip
-    late = {job_id: at for job_id, at in then.items() if _is_late(at, present.job(job_id).deadline)}
+
+
+def endangered_by(present: Scheduler, event: NodeLost | NodeClosed) -> list[PromiseRisk]:
+    """What taking a node out of use would endanger; ``present`` is a twin, and is used up."""
+    if not (promised := promised_jobs(present)):
+        return []
+    stage = present.twin()
+    stage.handle(event)
+    return _late_only(present, stage, promised)
+
+
+def risk_text(risks: Sequence[PromiseRisk]) -> str:
+    """How many promises are in danger, and of which jobs."""
+    named = ", ".join(risk.job_id for risk in risks[:_MOST_NAMED])
+    more = f" and {len(risks) - _MOST_NAMED} more" if len(risks) > _MOST_NAMED else ""
+    return f"{'1 promise' if len(risks) == 1 else f'{len(risks)} promises'}: {named}{more}"
+
+
+def _late_only(present: Scheduler, stage: Scheduler, promised: frozenset[str]) -> list[PromiseRisk]:
+    """Promised jobs that will be late on the ``stage`` and would not be at present."""
+    then = forecast(stage, promised, within_s=_WITHIN_S)
+    late = {
+        job_id: at for job_id in promised if _is_late(at := then.get(job_id, math.inf), present.job(job_id).deadline)
+    }
     deadlines = {job_id: present.job(job_id).deadline for job_id in late}
     anyway = forecast(present, late, within_s=_WITHIN_S) if late else {}
     return [

@@ -8,7 +8,7 @@ has let go. Runs that are resized wait for each other's devices by themselves: t
 
 import logging
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from penstock.backends import Backend, ShortageError, SilentError
@@ -95,13 +95,19 @@ class Actuator:
         self._asked_to_go: dict[str, float] = {}
         self._said: set[tuple[str, str]] = set()
         self.launched_at: dict[str, float] = {}
+        self.blocked_by: dict[str, tuple[str, ...]] = {}
+        """Runs that are not launched yet, and the runs that have not left their devices."""
+        self.leaving: Mapping[str, frozenset[DeviceSlot]] = {}
+        """Runs that are to end and live, and the devices that they may still be using."""
 
     def work(self, picture: DesiredRuns, statuses: Iterable[RunStatus], now: float) -> None:
         """One pass."""
         self._calls.finish(0.0)
         known = {status.run_id: status for status in statuses}
         alive = {run_id for run_id, status in known.items() if status.alive} | self._calls.occupied.keys()
-        for run_id in sorted(alive - picture.wanted.keys()):
+        self.leaving = {run_id: picture.footprints.get(run_id, frozenset()) for run_id in alive - picture.wanted.keys()}
+        self.blocked_by = {run_id: others for run_id, others in self.blocked_by.items() if run_id in picture.wanted}
+        for run_id in sorted(self.leaving):
             with self._troubles.contained(run_id, "ending it"):
                 self._send_away(run_id, picture, now)
         for run_id, want in picture.wanted.items():
@@ -158,7 +164,7 @@ class Actuator:
             if generation > self._told.get(run_id, -1):
                 self._told[run_id] = generation
 
-    def _launch(self, want: Wanted, picture: DesiredRuns, alive: Collection[str], now: float) -> None:
+    def _launch(self, want: Wanted, picture: DesiredRuns, alive: Set[str], now: float) -> None:
         held_back = self._held_back.get(want.job_id, _HeldBack())
         if now < max(want.not_before, held_back.until) or not self._clear(want, picture, alive, now):
             return
@@ -183,20 +189,18 @@ class Actuator:
             self._told[want.run_id] = want.generation
             self.launched_at[want.run_id] = now
 
-    def _clear(self, want: Wanted, picture: DesiredRuns, alive: Collection[str], now: float) -> bool:
+    def _clear(self, want: Wanted, picture: DesiredRuns, alive: Set[str], now: float) -> bool:
         """Whether no other run of the job is alive and nobody else is left on its devices."""
-        if not _alone(want, alive):
-            return False
         occupied = self._calls.occupied
-        others = (
-            picture.footprints.get(run_id, frozenset()) | occupied.get(run_id, frozenset())
-            for run_id in alive
-            if run_id != want.run_id
-        )
-        taken = frozenset[DeviceSlot]().union(*others)
-        waits_for = f"{want.run_id}@{want.generation}"
-        if want.devices & taken and not self._waiting.exhausted(waits_for, now, self._patience_s):
+        there = tuple(
+            run_id for run_id in sorted(alive - {want.run_id})
+            if want.devices & (picture.footprints.get(run_id, frozenset()) | occupied.get(run_id, frozenset()))
+        )  # fmt: skip
+        waits_for, alone = f"{want.run_id}@{want.generation}", _alone(want, alive)
+        if not alone or (there and not self._waiting.exhausted(waits_for, now, self._patience_s)):
+            self.blocked_by[want.run_id] = there
             return False
+        self.blocked_by.pop(want.run_id, None)
         self._waiting.over(waits_for)
         return True
 

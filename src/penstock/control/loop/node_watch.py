@@ -56,16 +56,20 @@ def _node_changes(state: PlatformState, nodes: Mapping[str, Node], now: float) -
 
 
 def _reshaped(state: PlatformState, known: Node, node: Node, now: float) -> Iterator[Entry]:
-    """A node has other devices; as long as jobs hold some that it does not have any more, these leave one by one."""
+    """A node has other devices; as long as jobs hold some that it does not have any more, these leave one by one.
+
+    Devices of another kind have nothing in common: all those before leave.
+    """
+    kept = node.device_count if known.kind == node.kind else 0
     held = {
         place.slot: record.submission.name for record in state.engaged.values() if record.grant is not None
-        for place in record.places if place.node == node.name and place.slot >= node.device_count
+        for place in record.places if place.node == node.name and place.slot >= kept
     }  # fmt: skip
-    if not held or known.kind != node.kind:
+    if not held:
         yield NodeReshaped(at=now, node=node, keeps=True)
         return
-    there = f"{node.name} has {node.device_count} devices, no longer {known.device_count}"
-    for slot in range(node.device_count, known.device_count):
+    there = f"{node.name} has {node.device_count} x {node.kind}, no longer {known.device_count} x {known.kind}"
+    for slot in range(kept, known.device_count):
         if DeviceSlot(node.name, slot) not in state.lost_devices:
             if slot in held:
                 _log.warning("%s: device %d leaves when job %s ends or moves", there, slot, held[slot])

@@ -142,6 +142,16 @@ class Reconciler:
         """What each run told last."""
         return self._intake.figures
 
+    def blocked_by(self, run_id: str) -> tuple[str, ...] | None:
+        """The jobs that have not left the devices of a run, which waits for them; None if it does not wait."""
+        found = self._actuator.blocked_by.get(run_id)
+        return None if found is None else tuple(dict.fromkeys(map(job_of_run, found)))
+
+    @property
+    def leaving(self) -> dict[str, frozenset[DeviceSlot]]:
+        """Jobs of runs that are to end and live, and the devices that they may still be using."""
+        return {job_of_run(run_id): places for run_id, places in self._actuator.leaving.items()}
+
     @property
     def notices(self) -> list[str]:
         """What is wrong with single runs while everything else goes on."""

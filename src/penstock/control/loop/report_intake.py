@@ -33,7 +33,7 @@ from penstock.control.state.entries import (
 )
 from penstock.control.state.journal import Journal, SetAsideError
 from penstock.control.state.records import JobRecord
-from penstock.control.state.store import Cursor
+from penstock.control.state.store import Cursor, DamagedError
 from penstock.core import (
     CodecError,
     Diagnosis,
@@ -46,7 +46,7 @@ from penstock.core import (
     Usage,
     clean_text,
 )
-from penstock.wire import UnavailableError
+from penstock.wire import JobPhase, UnavailableError
 
 _log = logging.getLogger(__name__)
 MOST_NONSENSE = 50
@@ -135,8 +135,14 @@ class ReportIntake:
         return list(_news([report for report in reports if report.seq > read_to]))
 
     def _note_figures(self, run_id: str, reports: Iterable[Report]) -> None:
-        figures = self.figures.get(run_id, RunFigures())
+        figures, ended_at = self.figures.get(run_id, RunFigures()), None
+        with suppress(DamagedError):
+            record = self._journal.find(job_of_run(run_id))
+            if record is not None and record.mark in (JobPhase.CANCELLED, JobPhase.DECLINED):
+                ended_at = record.ended_at
         for report in reports:
+            if ended_at is not None and report.at > ended_at:
+                break
             with suppress(*_FAULTS):
                 figures = figures.after(report)
         self.figures[run_id] = figures

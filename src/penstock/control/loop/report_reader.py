@@ -122,16 +122,19 @@ class ReportReader:
         return RunNoted(at=at, job_id=record.id, run_id=report.run_id, text=text)
 
     def _progress(self, report: Report, record: JobRecord, state: PlatformState, at: float) -> Entry | None:
-        return self._saved(report, record, state, at) if report.run_id == record.run_id else None
+        begins_again = record.grant is None and not record.job.resumable
+        return None if begins_again or report.run_id != record.run_id else self._saved(report, record, state, at)
 
     def _saved(self, report: Report, record: JobRecord, state: PlatformState, at: float) -> Entry | None:
         left = remaining_after(report, record)
         if left is None:
             return None
+        again = record.restarting and report.kind is ReportKind.PROGRESS
         tolerance = max(self.share * record.work, self.seconds * state.rate(record))
-        if abs(left - state.remaining(record, at)) <= tolerance and not self._is_early(report, record, state, at):
+        is_near = abs(left - state.remaining(record, at)) <= tolerance
+        if is_near and not again and not self._is_early(report, record, state, at):
             return None
-        return Progressed(at=at, job_id=record.id, remaining=left, step=report.step, total=report.total)
+        return Progressed(at=at, job_id=record.id, remaining=left, step=report.step, total=report.total, again=again)
 
     def _is_early(self, report: Report, record: JobRecord, state: PlatformState, at: float) -> bool:
         """Whether the present world makes progress while it is still believed to stand still."""
@@ -147,7 +150,7 @@ class ReportReader:
             return None
         return Resized(
             at=at, job_id=record.id, run_id=report.run_id, generation=report.generation, width=report.width,
-            pause_s=report.pause_s, in_place=report.in_place,
+            pause_s=report.pause_s, in_place=report.in_place, awaits_step=report.in_place is False,
         )  # fmt: skip
 
     def _worker_exited(self, report: Report, record: JobRecord, _: PlatformState, at: float) -> Entry | None:

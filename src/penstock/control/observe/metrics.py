@@ -48,6 +48,7 @@ class Metrics:
         self.job_counts = JobCounts(self.tenant, journal.over_counts)
         self.job_counts.follows(journal.state)
         self._journal = journal
+        self._overdue: dict[str, float] = {}
 
     def _make_instruments(self) -> None:
         counter, histogram = self._counter, self._histogram
@@ -55,7 +56,7 @@ class Metrics:
         self.ended = counter("jobs_ended", "Jobs that are over.", "tenant", "state")
         self.promises_made = counter("promises_made", "Deadlines promised.", "tenant")
         self.promises_kept = counter("promises_kept", "Promised jobs that finished by their deadline.", "tenant")
-        self.promises_broken = counter("promises_broken", "Promised jobs that finished late or failed.", "tenant")
+        self.promises_broken = counter("promises_broken", "Promised jobs that are late or failed.", "tenant")
         self.promises_refused = counter("promises_refused", "Jobs told that their deadline cannot be kept.", "tenant")
         self.promises_withdrawn = counter("promises_withdrawn", "Promises taken back under other rules.", "tenant")
         self.queue_wait = histogram("queue_wait_seconds", "From submission to the first running worker.", _WAITS)
@@ -92,6 +93,21 @@ class Metrics:
         """The loop has gone round."""
         self._last_pass = time.monotonic()
         self.reconciles.observe(seconds)
+        self._count_overdue()
+
+    def _count_overdue(self) -> None:
+        """A promise is broken when its deadline has passed, whether or not the job ends."""
+        now, open_promises = self._journal.now(), self.job_counts.promises
+        if all(
+            at + LATE_TOLERANCE_S >= now or self._overdue.get(name) == at for name, at in list(open_promises.items())
+        ):
+            return
+        with self._journal.lock:
+            for job_id, at in open_promises.items():
+                if at + LATE_TOLERANCE_S < now and self._overdue.get(job_id) != at:
+                    self._overdue[job_id] = at
+                    tenant = self.tenant(self._journal.state.jobs[job_id].job.tenant)
+                    self.promises_broken.labels(tenant).inc()
 
     def answered(self, method: str, route: str, code: int, seconds: float) -> None:
         self.requests.labels(method, route, str(code)).inc()
@@ -153,8 +169,10 @@ class Metrics:
             self._settle(record, now.tenant)
 
     def _settle(self, record: JobRecord, tenant: str) -> None:
-        """A promise is kept or broken when its job is over; one that was cancelled is neither."""
+        """A promise is settled when its job is over, if it was not broken before; one that was cancelled is neither."""
         if not promised(record) or record.mark not in (JobPhase.FINISHED, JobPhase.FAILED):
+            return
+        if self._overdue.pop(record.id, None) == record.job.deadline:
             return
         kept = record.mark is JobPhase.FINISHED and (record.ended_at or 0.0) <= record.job.deadline + LATE_TOLERANCE_S
         (self.promises_kept if kept else self.promises_broken).labels(tenant).inc()

@@ -1,5 +1,6 @@
 """Changing a job that waits or runs: what is asked for anew is answered first, and only then changed."""
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +49,12 @@ def _must_fit(record: JobRecord, state: PlatformState, amendment: Amendment, now
     if not amendment.asks_again or record.mark is JobPhase.PAUSED:
         return
     answer = quote_amended(state.scheduler.twin(), record.id, amendment, now)
+    if answer is not None and answer.verdict is Verdict.DEFERRED and _is_tighter(record, amendment):
+        raise ConflictError(
+            f"the new deadline cannot be answered now: {answer.reason}",
+            "one that can be promised now, or is later than before",
+            "Nothing was changed and the deadline before still counts; ask again when that is over",
+        )
     if answer is not None and _is_worse(record.quote, answer, amendment):
         raise ConflictError(f"it would not be promised: {answer.reason}", *_way_out(answer))
 
@@ -62,6 +69,11 @@ def _must_keep_its_work(record: JobRecord, amendment: Amendment) -> None:
             f"job {record.id!r} runs on {width} devices and cannot resume: with other devices it would begin again",
             f"bounds that {width} lies in", "Say resumable: true in its job file, or cancel and resubmit it",
         )  # fmt: skip
+
+
+def _is_tighter(record: JobRecord, amendment: Amendment) -> bool:
+    """Whether a deadline that counts would be given up for an earlier one."""
+    return isinstance(amendment.goal, Deadline) and amendment.goal.at < record.job.deadline < math.inf
 
 
 def _is_worse(before: Quote | None, answer: Quote, amendment: Amendment) -> bool:

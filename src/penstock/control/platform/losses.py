@@ -1,10 +1,13 @@
-"""What stopping a job now would lose, said before it is done."""
+"""What stopping a job or draining a node now would lose, said before it is done."""
 
-from penstock.control.state.entries import PauseAsked, Paused
+from penstock.control.future.promise_risk import endangered_by, risk_text
+from penstock.control.state.entries import Absence, NodeLeft, PauseAsked, Paused
+from penstock.control.state.journal import Journal
 from penstock.control.state.platform_state import PlatformState
 from penstock.control.state.records import JobRecord
+from penstock.control.state.reducers import loss_of_node
 from penstock.core import InputError, format_duration
-from penstock.wire import ConflictError, DrainedJob, LossError, PauseRequest
+from penstock.wire import ConflictError, DrainedJob, DrainRequest, LossError, PauseRequest
 
 
 def lost_s(record: JobRecord, now: float) -> float:
@@ -30,6 +33,22 @@ def pause_entry(record: JobRecord, how: PauseRequest, now: float, by: str) -> Pa
         f"job {record.id!r} cannot resume: {work} would be lost, and it would begin again when it is resumed",
         "a job that can resume, or --anyway", "Let it end; pause it --anyway; or say resumable: true in its job file",
     )  # fmt: skip
+
+
+def check_promises(journal: Journal, node: str, how: DrainRequest) -> None:
+    """Raise a ConflictError that names the promises which draining a node would endanger."""
+    with journal.reading() as state:
+        if how.force or (state.absent.get(node) is Absence.DRAINED and not how.now):
+            return
+        stage = state.scheduler.twin()
+    if stage.cluster.position(node) is None:
+        return
+    left = NodeLeft(at=max(journal.now(), stage.now), node=node, why=Absence.DRAINED, waits=not how.now)
+    if risks := endangered_by(stage, loss_of_node(left)):
+        raise ConflictError(
+            f"draining {node} would endanger {risk_text(risks)}", "a node without which promises are kept",
+            "Wait until these jobs are over, or insist with --force",
+        )  # fmt: skip
 
 
 def drained_jobs(state: PlatformState, node: str, now: float) -> list[DrainedJob]:

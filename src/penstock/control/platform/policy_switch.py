@@ -9,13 +9,13 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from penstock.control.future.promise_risk import PromiseRisk, endangered, promised_jobs
+from penstock.control.future.promise_risk import PromiseRisk, endangered, promised_jobs, risk_text
 from penstock.control.platform.access import Action, require
 from penstock.control.platform.audit import AuditLog
 from penstock.control.state.entries import Configured
 from penstock.control.state.journal import Journal
 from penstock.control.state.store import Principal
-from penstock.core import InputError, counted, parse_duration
+from penstock.core import InputError, parse_duration
 from penstock.policies import (
     PolicyReference,
     parameters_of,
@@ -37,7 +37,6 @@ from penstock.wire import (
 )
 
 _MOST_TRIES = 3
-_MOST_NAMED = 5
 
 
 class PolicySwitch:
@@ -128,11 +127,8 @@ def _chosen(settings: Configured, policy: str, slot: float | None, by: str, now:
 
 
 def _refusal(policy: str, risks: Sequence[PromiseRisk]) -> ConflictError:
-    named = ", ".join(risk.job_id for risk in risks[:_MOST_NAMED])
-    more = f" and {len(risks) - _MOST_NAMED} more" if len(risks) > _MOST_NAMED else ""
-    count = counted(len(risks), "promise")
     return ConflictError(
-        f"{policy} would endanger {count}: {named}{more}",
+        f"{policy} would endanger {risk_text(risks)}",
         "a policy that keeps what was promised",
         "Wait until these jobs are over, or insist with --force",
     )

@@ -1,7 +1,7 @@
 """From records and rows to the views that people are shown."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -15,9 +15,10 @@ from penstock.control.platform.failure_line import failure_line
 from penstock.control.platform.redaction import redacted_payload, redacted_spec
 from penstock.control.platform.stop_outlook import stop_view
 from penstock.control.state.journal import Journal
+from penstock.control.state.promise_state import promise_state
 from penstock.control.state.records import JobRecord
 from penstock.control.state.store import AuditEntry, GrantRow, JobRow, Line, Principal
-from penstock.core import Deadline, DeviceSlot, Node, NodeHealth, ValueStep
+from penstock.core import Deadline, DeviceSlot, Node, NodeHealth, ValueStep, Verdict
 from penstock.scheduler import Entry as Note
 from penstock.wire import (
     ArrayView,
@@ -75,7 +76,8 @@ class JobPresenter:
         self._readings = readings
 
     def listed(self, row: JobRow) -> JobView:
-        return job_view(row, self._forecasts.expected_at(row.id))
+        fields = _row_fields(row, self._forecasts.expected_at(row.id), self._journal.now())
+        return JobView(**fields | self._blocked_fields(row))
 
     def array(self, row: ArrayRow) -> ArrayView:
         """A job array as one line."""
@@ -92,9 +94,10 @@ class JobPresenter:
         """Everything about one job: the row, where it stands now, and what it held when."""
         with self._journal.reading():
             row = self._journal.row(record)
-        fields = _row_fields(row, self._forecasts.expected_at(row.id), record.exit_code)
+        fields = _row_fields(row, self._forecasts.expected_at(row.id), self._journal.now(), record.exit_code)
         if fields["quote"] is not None:
             fields["quote"] = self.qualified(fields["quote"])
+        fields |= self._blocked_fields(row)
         return JobDetail(
             **fields, spec=redacted_spec(row.spec),
             deadline=stamp(record.job.deadline) if math.isfinite(record.job.deadline) else None,
@@ -107,6 +110,22 @@ class JobPresenter:
             history=self._history(record), usage=self._usage(record.id), until=self._until(record),
             notices=self._notices(record), resumable=record.job.resumable,
         )  # fmt: skip
+
+    def _blocked_fields(self, row: JobRow) -> dict[str, Any]:
+        """Of a job whose devices another run has not left: that it waits, and for whom."""
+        blockers = self._reconciler.blocked_by(row.run_id) if row.run_id is not None else None
+        if blockers is None or row.ended_at is not None:
+            return {}
+        names = list(dict.fromkeys(self._named(job_id, row) for job_id in blockers)) or ["its own earlier run"]
+        state = JobPhase.PENDING if row.started_at is None else JobPhase.SUSPENDED
+        return {"state": state.value, "reason": f"waiting for devices that {' and '.join(names)} is leaving"}
+
+    def _named(self, job_id: str, row: JobRow) -> str:
+        """Another job as the owner of this one may know it."""
+        other = self._journal.find(job_id)
+        if job_id == row.id or other is None:
+            return "its own earlier run"
+        return job_id if other.job.tenant == row.tenant else f"a job of {other.job.tenant}"
 
     def _expected_value(self, record: JobRecord, row: JobRow) -> float | None:
         """What share of its value it has by its end or its forecast; nothing for one that ended without a result."""
@@ -129,7 +148,9 @@ class JobPresenter:
 
     def story(self, record: JobRecord) -> StoryView:
         with self._journal.reading() as state:
-            story = state.story(record)
+            story, row = state.story(record), self._journal.row(record)
+        if blocked := self._blocked_fields(row):
+            story.now = blocked["reason"]
         told = sorted([*story.entries, *self._evaluation_notes(record)], key=lambda note: note.at)
         notes = [NoteView.model_validate({"at": stamp(note.at), "text": note.text}) for note in told]
         return StoryView(job_id=record.id, entries=notes, now=story.now)
@@ -164,20 +185,41 @@ class JobPresenter:
         with self._journal.reading() as state:
             remaining = state.remaining(record, self._journal.now())
         figures = {name: getattr(gauge, name) for name in ("step", "total", "loss", "samples_per_s", "saved_step")}
+        if gauge.step is not None and record.grant is None and not record.over and record.total > 0:
+            kept = round((1.0 - remaining / record.total) * (gauge.total or record.total))
+            figures["step"] = max(min(gauge.step, kept), 0)
         return ProgressView(remaining=remaining, work=record.total, told_at=stamp(gauge.at or None), **figures)
 
 
-def job_view(row: JobRow, expected_at: float | None = None) -> JobView:
-    return JobView(**_row_fields(row, expected_at))
-
-
-def _row_fields(row: JobRow, expected_at: float | None, exit_code: int | None = None) -> dict[str, Any]:
+def _row_fields(row: JobRow, expected_at: float | None, now: float, exit_code: int | None = None) -> dict[str, Any]:
     moments = {name: stamp(getattr(row, name)) for name in ("submitted_at", "started_at", "ended_at")}
     expected_at = expected_at if row.ended_at is None else None
-    quote = quote_view({**row.quote, "expected_at": expected_at}) if row.quote is not None else None
+    quote = quote_view(_as_of_now(row.quote, row, expected_at, now)) if row.quote is not None else None
     reason = failure_line(row.reason, row.tail, exit_code)
-    shown = {"quote": quote, "expected_at": stamp(expected_at), "reason": reason}
+    shown = {"quote": quote, "expected_at": stamp(expected_at), "reason": reason, **_promise_fields(row, now)}
     return {name: getattr(row, name) for name in _ROW} | moments | shown
+
+
+def _as_of_now(told: Mapping[str, Any], row: JobRow, expected_at: float | None, now: float) -> dict[str, Any]:
+    """An answer with the present forecast, without what no longer holds.
+
+    A deferred job that runs is asked again until it ends or is late; a plan that ends before now or before the job
+    probably will is void.
+    """
+    gone: list[str] = []
+    if told["verdict"] == Verdict.DEFERRED and row.devices:
+        gone.append("answer_by")
+    if row.ended_at is None and float(told.get("finish_at") or math.inf) < max(now, expected_at or 0.0):
+        gone.append("finish_at")
+    return {**told, "expected_at": expected_at, **dict.fromkeys(gone)}
+
+
+def _promise_fields(row: JobRow, now: float) -> dict[str, Any]:
+    told = row.quote or {}
+    deadline = float(told.get("deadline", math.inf))
+    promise, late_s = promise_state(told.get("verdict"), row.state, row.ended_at, deadline, row.reason, now)
+    settled = promise in ("kept", "broken") and math.isfinite(late_s)
+    return {"promise": promise, "late_s": late_s if settled else None}
 
 
 def _value_step(step: ValueStep) -> ValueStepView:
@@ -219,7 +261,12 @@ def evaluation_view(found: PastEvaluation) -> EvaluationView:
     )  # fmt: skip
 
 
-def node_views(journal: Journal, who: Principal, unusable: Mapping[DeviceSlot, str]) -> list[NodeView]:
+def node_views(
+    journal: Journal,
+    who: Principal,
+    unusable: Mapping[DeviceSlot, str],
+    leaving: Mapping[str, frozenset[DeviceSlot]],
+) -> list[NodeView]:
     """Every node; of the jobs on it, only those that may be seen."""
     with journal.reading() as state:
         cluster = state.scheduler.cluster
@@ -236,7 +283,7 @@ def node_views(journal: Journal, who: Principal, unusable: Mapping[DeviceSlot, s
                 jobs=sorted({holders[device] for device in cluster.devices_of(position) if device in holders}),
                 unusable=[
                     *_drain_reasons(state.drained_because.get(node.name)), *_faults(node, unusable),
-                    *_leaving(node, state.lost_devices - unusable.keys()),
+                    *_retiring(node, state.lost_devices - unusable.keys()), *_leaving(journal, who, node, leaving),
                 ],
                 **_checked(state.health.get(node.name)),
             )
@@ -252,7 +299,19 @@ def _drain_reasons(reason: str | None) -> list[str]:
     return [] if reason is None else [f"drained: {reason}"]
 
 
-def _leaving(node: Node, places: set[DeviceSlot]) -> list[str]:
+def _leaving(
+    journal: Journal, who: Principal, node: Node, leaving: Mapping[str, frozenset[DeviceSlot]]
+) -> Iterator[str]:
+    """Runs that are to end and have not left their devices yet."""
+    for job_id, places in leaving.items():
+        slots = sorted(place.slot for place in places if place.node == node.name)
+        if slots:
+            record = journal.find(job_id)
+            name = job_id if record is not None and who.may_see(record.job.tenant) else "a job"
+            yield f"{name} is leaving (slot {', '.join(map(str, slots))})"
+
+
+def _retiring(node: Node, places: set[DeviceSlot]) -> list[str]:
     slots = sorted(place.slot for place in places if place.node == node.name)
     return [f"no more jobs on devices that leave (slot {', '.join(map(str, slots))})"] if slots else []
 

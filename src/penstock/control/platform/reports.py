@@ -17,7 +17,7 @@ from penstock.control.reports.period import (
     JobFacts,
     period_report,
 )
-from penstock.control.state.entries import RunFailed
+from penstock.control.state.entries import Resized, RunFailed
 from penstock.control.state.journal import Journal
 from penstock.control.state.reading import readable
 from penstock.control.state.records import JobRecord
@@ -57,9 +57,8 @@ class Reports:
     def job(self, who: Principal, record: JobRecord) -> JobReport:
         journal = self._journal
         with journal.reading() as state:
-            facts, cluster = JobFacts.of(record, state), state.scheduler.cluster
+            facts, cluster = JobFacts.of(record, state, now := journal.now()), state.scheduler.cluster
             story = state.story(record).entries
-        now = journal.now()
         evidence = Evidence(
             since=0.0, until=now, tenant=who.sees, jobs=[facts], cluster=cluster,
             holdings=journal.store.history.holdings(-math.inf, now, job_id=record.id),
@@ -82,7 +81,7 @@ class Reports:
         """Jobs that are over from their outcomes, the others from the state, in order of submission."""
         with self._journal.reading() as state:
             records = [record for record in state.jobs.values() if tenant in (None, record.job.tenant)]
-            there = [JobFacts.of(record, state) for record in records]
+            there = [JobFacts.of(record, state, until) for record in records]
             cluster = state.scheduler.cluster
         known = {job.id for job in there}
         over = map(JobFacts.of_outcome, self._journal.store.outcomes.between(since, until, tenant))
@@ -93,7 +92,8 @@ class Reports:
         history = self._journal.store.history
         lines = history.lines(TROUBLES, since=since, tenant=tenant, limit=_MOST_LINES)
         failed = {line.job_id for line in lines if line.kind == RunFailed.__name__ and line.job_id is not None}
-        lines += history.lines_of(sorted(failed.union(broken)), STEPS, since=since)
+        restarted = {line.job_id for line in lines if line.kind == Resized.__name__ and line.job_id is not None}
+        lines += history.lines_of(sorted(failed.union(broken, restarted)), STEPS, since=since)
         return _happenings(sorted((line for line in lines if line.at <= until), key=lambda line: line.seq))
 
     def _story(self, job_id: str) -> Sequence[Note]:

@@ -31,6 +31,7 @@ from penstock.control.platform.job_logs import JobOutput, LogCursor
 from penstock.control.platform.job_metrics import metric_views, usage_views
 from penstock.control.platform.job_references import resolve_job
 from penstock.control.platform.listing import JobFilter, listed_jobs, parse_cursor
+from penstock.control.platform.losses import check_promises
 from penstock.control.platform.overview import Overview
 from penstock.control.platform.past_moments import past_moment
 from penstock.control.platform.policy_switch import PolicySwitch
@@ -43,7 +44,7 @@ from penstock.control.platform.tenant_secrets import TenantSecrets
 from penstock.control.state.journal import Journal
 from penstock.control.state.records import JobRecord
 from penstock.control.state.secret_files import SecretRepository
-from penstock.control.state.store import SILENCE_S, Key, Principal
+from penstock.control.state.store import SILENCE_S, JobRow, Key, Principal
 from penstock.core import plain
 from penstock.wire import (
     BOOKKEEPING,
@@ -60,6 +61,7 @@ from penstock.wire import (
     JobMetricsView,
     JobPage,
     JobReport,
+    JobView,
     LogPage,
     NodeView,
     OverviewView,
@@ -236,6 +238,10 @@ class Platform:
         following = str(rows[limit - 1].number) if len(rows) > limit else None
         return JobPage(jobs=[self._presenter.listed(row) for row in rows[:limit]], next=following)
 
+    def listed(self, row: JobRow) -> JobView:
+        """A job as a line of a list."""
+        return self._presenter.listed(row)
+
     def _grouped(self, wanted: JobFilter, after: int | None, limit: int) -> JobPage:
         found = grouped_rows(self._journal, wanted, after=after, limit=limit)
         return JobPage(
@@ -390,12 +396,13 @@ class Platform:
         return self._nodes(require(who, Action.LOOK))
 
     def _nodes(self, who: Principal) -> list[NodeView]:
-        return node_views(self._journal, who, self._reconciler.backend.unusable())
+        return node_views(self._journal, who, self._reconciler.backend.unusable(), self._reconciler.leaving)
 
     def drain(self, node: str, who: Principal, how: DrainRequest | None = None) -> list[NodeView]:
         """No more jobs on a node; those that can resume save their state and leave it, the others end there first."""
         with self.audit.recorded(who, "drain", node):
             require(who, Action.DRAIN)
+            check_promises(self._journal, node, how or DrainRequest())
             self._commands.drain(node, how, by=who.name)
         return self._nodes(who)
 

@@ -1,5 +1,6 @@
 """Tenants as people see and set them: shares, quotas and groups, what each holds of them, and how fairly it fared."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +12,7 @@ from penstock.control.state.platform_state import PlatformState
 from penstock.control.state.store import Principal
 from penstock.core import EventError, InputError, Tenant, TenantChanged, TenantRemoved
 from penstock.policies import TenantTable
+from penstock.scheduler import Scheduler
 from penstock.wire import ConflictError, MissingError, TenantAccountView, TenantRequest
 
 _LISTED = "`penstock tenants` lists them"
@@ -37,8 +39,8 @@ class TenantAccounts:
             with self._journal.lock:
                 state = self._journal.state
                 tenant = _changed(_settings(state, name), wanted)
-                _check(state, tenant)
-                self._record(TenantConfigured(at=self._journal.now(), tenant=tenant, by=who.name))
+                _check(state, tenant, at := self._journal.now())
+                self._journal.record(TenantConfigured(at=at, tenant=tenant, by=who.name))
         return self._view(name)
 
     def remove(self, name: str, who: Principal) -> None:
@@ -54,11 +56,8 @@ class TenantAccounts:
                         f"Tenant {name} has {jobs} jobs that are not over", "a tenant without jobs",
                         "Wait until they have ended, or cancel them",
                     )  # fmt: skip
-                self._record(TenantDismissed(at=self._journal.now(), name=name, by=who.name))
-
-    def _record(self, entry: TenantConfigured | TenantDismissed) -> None:
-        _try_out(self._journal.state, entry)
-        self._journal.record(entry)
+                _tried(state, TenantRemoved(at := self._journal.now(), name))
+                self._journal.record(TenantDismissed(at=at, name=name, by=who.name))
 
     def _view(self, name: str) -> TenantAccountView:
         with self._journal.reading() as state:
@@ -73,13 +72,16 @@ def tenant_accounts(state: PlatformState, now: float) -> list[TenantAccountView]
     for each in settings:
         members.setdefault(each.group, []).append(each.name)
     by_name = {each.name: each for each in settings}
+    devices = _devices(state.scheduler)
     free = sum(state.scheduler.capacity(kind) for kind in state.scheduler.cluster.kinds) - int(table.held.sum())
     found: list[TenantAccountView] = []
 
     def list_group(group: str) -> None:
         for name in sorted(members.get(group, ())):
             inside = [places[each] for each in _leaves(name, members)]
-            found.append(_account(by_name[name], sorted(members.get(name, ())), table, inside, free))
+            view = _account(by_name[name], sorted(members.get(name, ())), table, inside, free)
+            promisable = _promisable(by_name[name], by_name, devices)
+            found.append(view.model_copy(update={"promisable": promisable}))
             list_group(name)
 
     list_group("")
@@ -120,7 +122,7 @@ def _changed(tenant: Tenant, wanted: TenantRequest) -> Tenant:
     return replace(tenant, **given)
 
 
-def _check(state: PlatformState, tenant: Tenant) -> None:
+def _check(state: PlatformState, tenant: Tenant, at: float) -> None:
     """Whether there is as much as is guaranteed, and whether the group may be one."""
     scheduler = state.scheduler
     if tenant.group and (jobs := state.active.count(tenant.group)):
@@ -128,29 +130,39 @@ def _check(state: PlatformState, tenant: Tenant) -> None:
             f"{tenant.group!r} has {jobs} jobs of its own that are not over", "a group without jobs of its own",
             "Choose another name for the group",
         )  # fmt: skip
-    others = [each for each in scheduler.tenant_settings() if each.name != tenant.name]
-    devices = sum(scheduler.cluster.capacity(kind) for kind in scheduler.cluster.kinds)
-    promised = _guaranteed("", others)
-    if _guaranteed("", [*others, tenant]) > max(devices, promised):
+    devices, before = _devices(scheduler), _guaranteed("", scheduler.tenant_settings())
+    if _guaranteed("", _tried(state, TenantChanged(at, tenant)).tenant_settings()) > max(devices, before):
         raise InputError(
-            f"a quota of {tenant.quota} for {tenant.name!r}, beside {promised} devices of others",
+            f"a quota of {tenant.quota} for {tenant.name!r}, with all quotas before it {before} devices",
             f"together at most the {devices} devices of the cluster", "Lower another quota first",
         )  # fmt: skip
 
 
-def _guaranteed(group: str, tenants: list[Tenant]) -> int:
+def _guaranteed(group: str, tenants: Sequence[Tenant]) -> int:
     """Devices that the members of a group are guaranteed: of each its quota, or those of its own members if more."""
     inside = [each for each in tenants if each.group == group]
     return sum(max(each.guaranteed, _guaranteed(each.name, tenants)) for each in inside)
 
 
-def _try_out(state: PlatformState, entry: TenantConfigured | TenantDismissed) -> None:
-    """What the scheduler would refuse is refused here: a group inside itself, a group that has members."""
-    event = (
-        TenantChanged(entry.at, entry.tenant) if isinstance(entry, TenantConfigured)
-        else TenantRemoved(entry.at, entry.name)
-    )  # fmt: skip
+def _promisable(tenant: Tenant, settings: Mapping[str, Tenant], devices: int) -> int:
+    """Devices that deadlines may be promised on: no quota of others, within the limits of the tenant and its groups."""
+    most, beside, each = devices, 0, tenant
+    while True:
+        most = most if each.limit is None else min(most, each.limit)
+        beside += _guaranteed(each.group, [other for other in settings.values() if other is not each])
+        if not each.group:
+            return max(min(most, devices - beside), 0)
+        each = settings[each.group]
+
+
+def _devices(scheduler: Scheduler) -> int:
+    return sum(scheduler.cluster.capacity(kind) for kind in scheduler.cluster.kinds)
+
+
+def _tried(state: PlatformState, event: TenantChanged | TenantRemoved) -> Scheduler:
+    """The scheduler after the event; what it rejects is rejected here: a group inside itself, or with members."""
     try:
-        state.scheduler.twin().apply(event)
+        (twin := state.scheduler.twin()).apply(event)
     except EventError as error:
         raise ConflictError(str(error), "tenants in a tree of groups", _LISTED) from error
+    return twin

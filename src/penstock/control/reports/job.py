@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from penstock.control.reports.period import Evidence, JobFacts, failures, late_words, resizes, used_s, why_broken
 from penstock.core import format_duration
-from penstock.wire import JobReport, stamp
+from penstock.wire import OVER, JobReport, stamp
 
 
 def job_report(job: JobFacts, evidence: Evidence) -> JobReport:
@@ -65,7 +65,8 @@ def _promise(job: JobFacts, evidence: Evidence) -> str:
     if job.promise == "kept":
         return f"Its promise was kept: it ended {late_words(job.late_s)}."
     why = why_broken(job, evidence.happenings, evidence.stories.get(job.id, ()))
-    return f"Its promise was broken ({late_words(job.late_s)}): {why}."
+    so_far = "" if job.phase in OVER else " so far"
+    return f"Its promise was broken ({late_words(job.late_s)}{so_far}): {why}."
 
 
 def _moves(report: JobReport) -> Iterator[str]:

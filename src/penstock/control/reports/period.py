@@ -16,9 +16,10 @@ from typing import NamedTuple
 from penstock.control.reports.energy import EnergyAccount, EnergyUse, overlap_s
 from penstock.control.state.entries import Launched, Paused, Progressed, Resized, RunFailed, RunSuspended, WorkerLost
 from penstock.control.state.platform_state import PlatformState
+from penstock.control.state.promise_state import promise_state
 from penstock.control.state.records import BROKEN_PROMISE, JobRecord
 from penstock.control.state.store import Holding, OutcomeRow
-from penstock.core import LATE_TOLERANCE_S, Cluster, FailureReason, Verdict, format_duration
+from penstock.core import Cluster, Verdict, format_duration
 from penstock.scheduler import UNEXPLAINED_BREACH
 from penstock.scheduler import Entry as Note
 from penstock.wire import (
@@ -45,8 +46,6 @@ STEPS = tuple(kind.__name__ for kind in (Launched, Paused, Progressed))
 KINDS = (*STEPS, *TROUBLES)
 
 Happening = Launched | Paused | Progressed | Resized | RunFailed | RunSuspended | WorkerLost
-OWN_FAULTS = frozenset({FailureReason.EXIT, FailureReason.NONSENSE})
-"""Reasons of failures that are the script's own: no platform could have kept the promise."""
 UNEXPLAINED = "nothing in the log explains it; its speed was probably believed too high"
 MOST_BROKEN = 100
 _SPEED_NEWS = re.compile(r"its speed on \d+ devices? is (\S+) iterations a second, not (\S+)")
@@ -75,18 +74,22 @@ class JobFacts(NamedTuple):
     drawn: EnergyUse
     promise: str
     """kept, broken, open, given up, failed, refused or none."""
+    late_s: float
+    """Seconds after the deadline, so far if it has not ended; infinite if it ended without finishing."""
 
     @classmethod
-    def of(cls, record: JobRecord, state: PlatformState) -> "JobFacts":
+    def of(cls, record: JobRecord, state: PlatformState, now: float) -> "JobFacts":
+        """A job as it stands at a time."""
         quote, phase = record.quote, state.phase(record)
-        verdict = quote.verdict if quote is not None else None
+        verdict, deadline = quote.verdict if quote is not None else None, record.job.deadline
+        promise, late_s = promise_state(verdict, phase, record.ended_at, deadline, record.reason, now)
         return cls(
             id=record.id, name=record.submission.name, tenant=record.job.tenant, phase=phase,
             submitted_at=record.submission.at, started_at=record.started_at, ended_at=record.ended_at, verdict=verdict,
             planned_at=quote.finish_at if quote is not None else math.inf, expected_at=record.expected_at,
             deadline=record.job.deadline, failures=record.failures, reason=record.reason,
             drawn=EnergyUse(record.energy_j, record.energy_estimated),
-            promise=_promise(verdict, phase, record.ended_at, record.job.deadline, record.reason),
+            promise=promise, late_s=late_s,
         )  # fmt: skip
 
     @classmethod
@@ -97,13 +100,8 @@ class JobFacts(NamedTuple):
             row.id, row.name, row.tenant, phase, row.submitted_at, row.started_at, row.ended_at, verdict,
             row.planned_at, row.expected_at, row.deadline, row.failures, row.reason,
             EnergyUse(row.energy_j, bool(row.energy_estimated)),
-            _promise(verdict, phase, row.ended_at, row.deadline, row.reason),
+            *promise_state(verdict, phase, row.ended_at, row.deadline, row.reason, math.inf),
         )  # fmt: skip
-
-    @property
-    def late_s(self) -> float:
-        """Seconds after the deadline; infinite if it never finished."""
-        return _late_s(self.phase, self.ended_at, self.deadline)
 
     @property
     def forecast_error(self) -> float | None:
@@ -116,24 +114,6 @@ class JobFacts(NamedTuple):
             return None
         lived = self.ended_at - self.submitted_at
         return (self.ended_at - forecast_at) / lived if lived > 0 else None
-
-
-def _promise(verdict: Verdict | None, phase: JobPhase, ended_at: float | None, deadline: float, reason: str) -> str:
-    if verdict is Verdict.REFUSED:
-        return "refused"
-    if verdict is not Verdict.PROMISED or math.isinf(deadline):
-        return "none"
-    if phase is JobPhase.CANCELLED:
-        return "given up"
-    if phase is JobPhase.FAILED and reason in OWN_FAULTS:
-        return "failed"
-    if phase not in OVER:
-        return "open"
-    return "kept" if _late_s(phase, ended_at, deadline) <= LATE_TOLERANCE_S else "broken"
-
-
-def _late_s(phase: JobPhase, ended_at: float | None, deadline: float) -> float:
-    return math.inf if phase is not JobPhase.FINISHED or ended_at is None else ended_at - deadline
 
 
 _PHASES, _VERDICTS = {phase.value: phase for phase in JobPhase}, {verdict.value: verdict for verdict in Verdict}
@@ -168,7 +148,7 @@ def period_report(evidence: Evidence) -> PeriodReport:
     since, until, happenings = evidence.since, evidence.until, evidence.happenings
     there = [job for job in evidence.jobs if job.submitted_at <= until and (job.ended_at or math.inf) >= since]
     ended = [job for job in there if _in(job.ended_at, evidence)]
-    settled = _by_promise(ended)
+    settled = _by_promise(job for job in there if _is_settled(job, evidence))
     capacity = evidence.cluster.device_count * (until - since)
     return PeriodReport.model_validate(
         {
@@ -177,7 +157,7 @@ def period_report(evidence: Evidence) -> PeriodReport:
             "capacity_device_seconds": capacity, "jobs": _counts(there, ended, evidence),
             "promises": _promises(there, settled, evidence),
             "broken": list(_broken(settled["broken"], evidence))[:MOST_BROKEN],
-            "tenants": _tenants(there, ended, evidence), "failures": failures(happenings, since),
+            "tenants": _tenants(there, settled, evidence), "failures": failures(happenings, since),
             "resizes": resizes(happenings, since), "forecast": _forecast(ended),
             "queue_wait": _waits(there, evidence), "stretches": _stretches(settled, evidence),
         }
@@ -228,11 +208,22 @@ def _begun_again(entries: Iterable[Happening]) -> list[RunSuspended]:
 
 
 def resizes(happenings: Iterable[Happening], since: float) -> ResizesView:
-    resized = [entry for entry in happenings if isinstance(entry, Resized) and entry.at >= since]
+    entries = list(happenings)
+    resized, by_job = [each for each in entries if isinstance(each, Resized) and each.at >= since], _by_job(entries)
     return ResizesView(
         count=len(resized), in_place=sum(bool(entry.in_place) for entry in resized),
-        pauses=spread([entry.pause_s for entry in resized if entry.pause_s is not None]),
+        pauses=spread([stood_s(entry, by_job[entry.job_id]) for entry in resized if entry.pause_s is not None]),
     )  # fmt: skip
+
+
+def stood_s(resized: Resized, entries: Sequence[Happening]) -> float:
+    """Seconds without a step around a resize; of a restart up to the first step, or to what comes before it."""
+    pause_s = resized.pause_s or 0.0
+    if not resized.awaits_step:
+        return pause_s
+    later = (each for each in entries if each.at >= resized.at and each is not resized)
+    ends = (each for each in later if isinstance(each, Progressed | Resized | RunFailed | RunSuspended))
+    return pause_s + next(ends, resized).at - resized.at
 
 
 def spread(values: Sequence[float]) -> SpreadView:
@@ -274,6 +265,11 @@ def _in(at: float | None, evidence: Evidence) -> bool:
     return at is not None and evidence.since <= at <= evidence.until
 
 
+def _is_settled(job: JobFacts, evidence: Evidence) -> bool:
+    """Whether it ended in the period, or its promise is broken and it has not ended."""
+    return _in(job.ended_at, evidence) or (job.ended_at is None and job.promise == "broken")
+
+
 def _by_promise(jobs: Iterable[JobFacts]) -> dict[str, list[JobFacts]]:
     settled: dict[str, list[JobFacts]] = defaultdict(list)
     for job in jobs:
@@ -304,7 +300,7 @@ def _promises(jobs: Sequence[JobFacts], settled: Mapping[str, Sequence[JobFacts]
 def _broken(broken: Sequence[JobFacts], evidence: Evidence) -> Iterator[BrokenView]:
     """The latest first."""
     trouble = _by_job(evidence.happenings)
-    for job in sorted(broken, key=lambda job: -(job.ended_at or 0.0)):
+    for job in sorted(broken, key=lambda job: -(job.ended_at or evidence.until)):
         yield BrokenView.model_validate(
             {
                 "job_id": job.id, "name": job.name, "tenant": job.tenant, "deadline": stamp(job.deadline),
@@ -332,7 +328,7 @@ def why_broken(job: JobFacts, entries: Sequence[Happening], story: Sequence[Note
         parts.append(f"somebody paused it {paused} time{'s' if paused > 1 else ''}")
     if slower:
         parts.append(f"it was slower than planned: {slower}; `penstock quote --measure` measures it before a promise")
-    elif corrected := sum(isinstance(entry, Progressed) for entry in entries):
+    elif corrected := sum(isinstance(entry, Progressed) and not entry.again for entry in entries):
         parts.append(f"it made less progress than its speed said, {corrected} time{'s' if corrected > 1 else ''}")
     return ", ".join(parts) or UNEXPLAINED
 
@@ -344,9 +340,11 @@ def _slower_than_planned(story: Sequence[Note]) -> str:
     return next((match[0] for match in reversed(found) if float(match[1]) < float(match[2])), "")
 
 
-def _tenants(jobs: Sequence[JobFacts], ended: Sequence[JobFacts], evidence: Evidence) -> list[TenantView]:
+def _tenants(
+    jobs: Sequence[JobFacts], by_promise: Mapping[str, Sequence[JobFacts]], evidence: Evidence
+) -> list[TenantView]:
     own = Counter(job.tenant for job in jobs)
-    settled = Counter((job.tenant, job.promise) for job in ended)
+    settled = Counter((job.tenant, promise) for promise, of_it in by_promise.items() for job in of_it)
     names = sorted(own.keys() | {holding.tenant for holding in evidence.holdings})
     account = evidence.account
     watts, tenants = account.mean_watts(evidence.holdings), []
@@ -393,7 +391,7 @@ def _stretches(settled: Mapping[str, Sequence[JobFacts]], evidence: Evidence) ->
         return tally
 
     failed = counted(entry.at for entry in evidence.happenings if isinstance(entry, RunFailed))
-    kept, broken = (counted(job.ended_at for job in settled[name]) for name in ("kept", "broken"))
+    kept, broken = (counted(job.ended_at or job.deadline for job in settled[name]) for name in ("kept", "broken"))
     held = _held(starts, width, evidence)
     return [
         DayView.model_validate(

@@ -213,13 +213,17 @@ class Launched:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progressed:
-    """The run is not where it was believed to be: ``remaining`` iterations are left."""
+    """The run is not where it was believed to be, or trains ``again`` after a restart of its workers.
+
+    ``remaining`` iterations are left.
+    """
 
     at: float
     job_id: str
     remaining: float
     step: int | None = None
     total: int | None = None
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,6 +237,8 @@ class Resized:
     width: int | None = None
     pause_s: float | None = None
     in_place: bool | None = None
+    awaits_step: bool = False
+    """Whether workers were restarted, so that training stands still until the first :class:`Progressed` after it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,6 +29,7 @@ from penstock.core import (
     Start,
     Stop,
     Suspend,
+    Verdict,
     Withdraw,
     format_duration,
 )
@@ -288,6 +289,8 @@ class FoldedState:
         record.mark = phase
         record.ended_at = at
         record.reason = reason
+        if record.quote is not None and record.quote.verdict is Verdict.DEFERRED:
+            record.quote = _answered_by_its_end(record, at)
         record.lose_devices()
         self.active.remove(record)
         self.engaged.pop(record.id, None)
@@ -321,6 +324,14 @@ class FoldedState:
         if record.job.curve == curve or record.job.curve.kinds != curve.kinds:
             return False
         return self.scheduler.can_use(record.id, curve)
+
+
+def _answered_by_its_end(record: JobRecord, at: float) -> Quote:
+    """The last answer to a job that ended before its deadline was answered."""
+    late_s = at - record.job.deadline
+    margin = f"{format_duration(abs(late_s))} {'after' if late_s > 0 else 'before'} its deadline"
+    reason = f"nothing was promised: it ended {margin}, before it could be answered"
+    return Quote(job_id=record.id, verdict=Verdict.BEST_EFFORT, reason=reason)
 
 
 def listed(names: Sequence[str], most: int = 5) -> str:

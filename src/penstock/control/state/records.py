@@ -96,6 +96,8 @@ class JobRecord:
     failures: int = 0
     unfit_nodes: int = 0
     """Nodes that were drained because they failed the check before one of its runs."""
+    restarting: bool = False
+    """Its workers were restarted for a resize, and have not made a step since."""
     losses: int = 0
     streak: int = 0
     failed_at_step: int = 0
@@ -245,7 +247,7 @@ class JobRecord:
             self.footprints[self.run_id] = frozenset(self.places)
 
     def lose_devices(self, why: str = "") -> None:
-        self.grant = None
+        self.grant, self.restarting = None, False
         self.displaced = False
         self.reason = why or self.reason
 

@@ -5,7 +5,7 @@ plans at hand; ``promises`` keeps those made and makes new ones; ``forward`` let
 what plans leave; ``answers`` puts it into words.
 """
 
-from penstock.policies.deadline.answers import asked_again
+from penstock.policies.deadline.answers import HeldBack, asked_again
 from penstock.policies.deadline.inputs import PlanInputs, Terms
 from penstock.policies.deadline.layout import Layout
 from penstock.policies.deadline.policy import AT_ONCE, HOLD_S, LARGE, AtOnce, DeadlinePolicy, Hold, Large, hopes
@@ -19,6 +19,7 @@ __all__ = [
     "AtOnce",
     "DeadlinePolicy",
     "Growth",
+    "HeldBack",
     "Hold",
     "Large",
     "Layout",

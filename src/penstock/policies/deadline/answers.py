@@ -3,11 +3,12 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
 from penstock.core import Plan, Quote, Source, Verdict, format_duration
-from penstock.policies.admission import IN_THE_WAY, no_deadline, promised, turned_down, value_text
+from penstock.policies.admission import IN_THE_WAY, NO_RESERVE, no_deadline, promised, turned_down, value_text
 from penstock.policies.columns import Bools, Floats, Ints, Standing
 from penstock.policies.deadline.inputs import PlanInputs
 from penstock.policies.deadline.layout import Layout, earliest_ends
@@ -19,11 +20,25 @@ _NOT_MEASURED = (
     "it would be in time on {devices} if it were as fast there as predicted, but that was never measured: it is"
     " measured there first"
 )
-_COSTLY = "more is asked for than the devices can do, and cheaper jobs are promised first"
+_LEAVING = "devices that it needs leave before its deadline"
+_RESERVED = "devices are reserved for jobs that have waited the longest, and what is left is not enough by its deadline"
+_OFFERED = "the devices that it needs are held for counter-offers to other jobs"
+
+
+class HeldBack(NamedTuple):
+    """Rows to which a rule of the policy promises nothing yet, and that rule in words."""
+
+    rows: Bools
+    rule: str
+
+
+def any_held_back(rules: Sequence[HeldBack]) -> Bools:
+    """Which rows at least one of the rules holds back."""
+    return np.asarray(np.logical_or.reduce([each.rows for each in rules]))
 
 
 def answers(
-    view: View, rows: Ints, layout: Layout, inputs: PlanInputs, costly: Bools, hold_s: float
+    view: View, rows: Ints, layout: Layout, inputs: PlanInputs, rules: Sequence[HeldBack], hold_s: float
 ) -> Sequence[Quote | None]:
     """A promise for each row that is planned, and an honest word for the others; nothing where that was said before.
 
@@ -38,15 +53,16 @@ def answers(
         quote = promised(view.jobs[row].id, float(view.deadline[row]), plan, min(end, float(layout.soonest[row])))
         said[row] = replace(quote, reason=quote.reason + _basis(view, row, plan, int(layout.plans.kind[row]), inputs))
     if len(late := rows[has_deadline & ~in_time]):
-        said |= _words_for_late(view, late, layout, inputs, costly, hold_s)
+        said |= _words_for_late(view, late, layout, inputs, rules, hold_s)
     return [said.get(row) for row in rows.tolist()]
 
 
 def _words_for_late(
-    view: View, rows: Ints, layout: Layout, inputs: PlanInputs, costly: Bools, hold_s: float
+    view: View, rows: Ints, layout: Layout, inputs: PlanInputs, rules: Sequence[HeldBack], hold_s: float
 ) -> dict[int, Quote]:
     """What is said to rows that cannot be promised their deadlines, but to those that know it and wait on."""
-    chances, measured_on = last_chances(view), counts_to_measure(view, rows)
+    chances, measured_on, costly = last_chances(view), counts_to_measure(view, rows), any_held_back(rules)
+    in_the_way = _in_the_way(view, layout)
     waits = (chances >= view.now) & (costly | view.hard | (measured_on > 0))
     told = rows[~(waits & (view.standing == Standing.DEFERRED))[rows]]
     offers = earliest_ends(inputs, told, layout.calendar) + view.deadline[told] - inputs.limit[told]
@@ -55,15 +71,28 @@ def _words_for_late(
     def word(row: int, offer: float) -> Quote:
         name, chance, count = view.jobs[row].id, float(chances[row]), int(measured_on[row])
         if waits[row]:
-            reason = _COSTLY if costly[row] else IN_THE_WAY
+            reason = next((each.rule for each in rules if each.rows[row]), in_the_way)
             if count:
                 reason = _NOT_MEASURED.format(devices=devices_text(count))
             return replace(deferred(name, view.now, chance, offer, reason), measured_on=count)
         hard, worth = bool(view.hard[row]), value_text(view.jobs[row], offer)
-        quote = turned_down(name, view.now - chance, hard=hard, offer=offer, worth=worth)
+        quote = turned_down(name, view.now - chance, hard=hard, offer=offer, worth=worth, reason=in_the_way)
         return held.held_for(row, quote) if hard and hold_s > 0 else quote
 
     return {row: word(row, offer) for row, offer in zip(told.tolist(), offers.tolist(), strict=True)}
+
+
+def _in_the_way(view: View, layout: Layout) -> str:
+    """What keeps a job that could be in time alone on the cluster from being promised its deadline."""
+    planned = layout.rows[np.isfinite(layout.finish[layout.rows])]
+    if view.has_settled or (view.standing[planned] != Standing.ADMITTED).any():
+        return IN_THE_WAY
+    if len(planned):
+        return _RESERVED
+    if view.offers:
+        return _OFFERED
+    leaving = any(len(view.capacity_steps(kind)) > 1 for kind in range(len(view.kinds)))
+    return _LEAVING if leaving else NO_RESERVE
 
 
 def _basis(view: View, row: int, plan: Plan, kind: int, inputs: PlanInputs) -> str:

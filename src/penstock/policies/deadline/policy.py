@@ -6,10 +6,10 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from penstock.core import Quote
+from penstock.core import Quote, percent_text
 from penstock.policies.base import Assignment, PlannedQuotes, Policy
 from penstock.policies.columns import KEPT_WITHIN_S, MOST_SUSPENSIONS, ROUNDING_S, Bools, Floats, Ints, Standing
-from penstock.policies.deadline.answers import answers, has_news, last_chances
+from penstock.policies.deadline.answers import HeldBack, answers, any_held_back, has_news, last_chances
 from penstock.policies.deadline.forward import bring_forward
 from penstock.policies.deadline.idle import immovable, use_idle
 from penstock.policies.deadline.inputs import PlanInputs, Terms, terms_of
@@ -36,6 +36,11 @@ Hold = Annotated[float, Parameter("how long the devices for a counter-offer are 
 Large = Annotated[float, Parameter("share of all device-time until its deadline that defers a long job", least=0.0)]
 AT_ONCE = 0.3
 LARGE = 0.5
+_DEAR = (
+    "jobs with deadlines ask for more than {} of the {} that may be promised, which is what is promised at once"
+    " (at_once={:g}), and cheaper jobs are promised first"
+)
+_LARGE = "it takes more than the share of all device-time until its deadline that is promised at once (large={:g})"
 LONG_S = 6 * 3600.0
 """A job is long if it would keep all devices busy for this time."""
 HOLD_S = 60.0
@@ -86,8 +91,8 @@ class DeadlinePolicy(Policy):
         cost = terms.cautious.cost
         asked = np.sort(rows[np.isfinite(view.deadline[rows])])
         asked = cheapest_first(cost, np.setdiff1d(asked, accepting) if len(accepting) else asked)
-        costly = self.costly(view, cost)
-        cheap = asked[~costly[asked]]
+        rules = self.held_back(view, cost)
+        cheap = asked[~any_held_back(rules)[asked]]
         if not len(cheap) and not len(accepting) and not has_news(view, rows):
             return [None] * len(rows)
         layout, cautious = self.reserved(view, terms)
@@ -96,7 +101,7 @@ class DeadlinePolicy(Policy):
         hold_s, carried_out = 0.0, None
         if at_hand is layout:
             hold_s, carried_out = self.hold_s, WorkedOut(terms, layout, view.offers)
-        return PlannedQuotes(answers(view, rows, at_hand, cautious, costly, hold_s), at_hand.plans, carried_out)
+        return PlannedQuotes(answers(view, rows, at_hand, cautious, rules, hold_s), at_hand.plans, carried_out)
 
     def allocate(self, view: View) -> Assignment:
         measured, measured_by = to_measure(view)
@@ -125,13 +130,17 @@ class DeadlinePolicy(Policy):
         )  # fmt: skip
         return Assignment(kinds, widths, tuple(wake_at for _ in view.kinds), plans, pinned, missed)
 
-    def costly(self, view: View, cost: Floats) -> Bools:
+    def held_back(self, view: View, cost: Floats) -> list[HeldBack]:
         """Who is not promised anything as soon as it asks: what costs more than is affordable beside what was asked for
         lately, and, whatever was asked for, a long job that would take a large part of all device-time until its
         deadline."""
         devices = int(view.capacity.sum())
         large = cost > max(devices, 1) * np.maximum(self.large * (view.deadline - view.now), LONG_S)
-        return np.asarray(large | (cost > view.arrivals.affordable_cost(self.at_once * devices)))
+        dear = cost > view.arrivals.affordable_cost(self.at_once * devices)
+        return [
+            HeldBack(large, _LARGE.format(self.large)),
+            HeldBack(dear, _DEAR.format(percent_text(self.at_once), devices_text(devices), self.at_once)),
+        ]
 
     def reserved(self, view: View, terms: Terms) -> tuple[Layout, PlanInputs]:
         """What new promises have to leave alone, and the terms that they must pass."""
@@ -228,9 +237,11 @@ def _next_expiry(view: View) -> float:
 
 
 def _next_answer(view: View) -> float:
-    """Just after the last chance of the first deferred job that waits, to tell it; not if that stops everybody."""
+    """Just after the last chance of the first deferred job that waits, or the deadline of the first that runs, to tell
+    it; not if that stops everybody."""
     if view.overhead.every_round_s > 0:
         return np.inf
     chances = last_chances(view) + ANSWER_WITHIN_S
-    waits = (view.standing == Standing.DEFERRED) & (view.width == 0) & (chances > view.now)
-    return float(chances[waits].min(initial=np.inf))
+    final = np.where((view.width == 0) & (chances > view.now), chances, view.deadline + ANSWER_WITHIN_S)
+    waits = (view.standing == Standing.DEFERRED) & (final > view.now)
+    return float(final[waits].min(initial=np.inf))

@@ -6,10 +6,10 @@ from datetime import datetime
 
 from penstock.core import counted, format_bytes, percent_text
 from penstock.web.failure_excerpt import failure_excerpt
-from penstock.web.format import clock, device_time, from_now, number, percent, power, short_clock
+from penstock.web.format import PROMISE_TONES, clock, device_time, from_now, number, percent, power, short_clock
 from penstock.web.layout import bar_html, tiles_of
 from penstock.web.view_models import JobOverview, StepFunction
-from penstock.wire import NO_PROGRESS, OVER, JobDetail, rounded_up, share_is_guessed, tells_nothing
+from penstock.wire import NO_PROGRESS, OVER, JobDetail, promise_words, rounded_up, share_is_guessed, tells_nothing
 
 
 def planned_end(overview: JobOverview) -> float | None:
@@ -73,8 +73,10 @@ def facts_html(overview: JobOverview) -> str:
     facts.append(("Goal", goal_text(overview)))
     if job.ended_at is not None:
         facts.append(("Ended", f"{clock(job.ended_at)} ({from_now(job.ended_at, overview.now)})"))
+    if settled := promise_words(job):
+        facts.append(("Promise", settled))
     if quote is not None:
-        facts.append(("Answer", f"{quote.verdict}: {quote.reason}"))
+        facts.append(("Answer" if job.state not in OVER else "Answer at its time", f"{quote.verdict}: {quote.reason}"))
         if quote.device_seconds:
             facts.append(("Planned", f"up to {counted(quote.devices, 'device')}, {device_time(quote.device_seconds)}"))
     if job.state not in OVER:
@@ -164,11 +166,18 @@ def _promise_tiles(overview: JobOverview) -> Iterator[tuple[str, str, str]]:
         yield (
             "Deadline",
             short_clock(overview.deadline),
-            html.escape(job.quote.verdict if job.quote else "not answered"),
+            _promise_html(job),
         )
     if job.state not in OVER:
         numbers = ", ".join(map(str, job.devices))
         yield "Devices", str(len(job.devices)), f"number {numbers}" if numbers else "none held"
+
+
+def _promise_html(job: JobDetail) -> str:
+    """What was promised, or what has become of it."""
+    told = html.escape(promise_words(job) or (job.quote.verdict if job.quote else "not answered"))
+    tone = PROMISE_TONES.get(job.promise)
+    return f"<span class='ps-badge ps-{tone}'>{told}</span>" if tone else told
 
 
 def usage_tiles(job: JobDetail) -> Iterator[tuple[str, str, str]]:

@@ -8,15 +8,15 @@ from typing import Any
 from fastapi import Request
 from nicegui import events, ui
 
-from penstock.control import Search
-from penstock.web.format import TONES, from_now, promise, short_clock
+from penstock.control import BROKEN_PROMISE, Search
+from penstock.web.format import PROMISE_TONES, TONES, from_now, promise, short_clock
 from penstock.web.layout import ask, empty, go_to, live
 from penstock.web.pages.array_list import ArrayList
 from penstock.web.pages.compare import MOST_JOBS
 from penstock.web.urls import ROOT, compare_url
 from penstock.web.view_models import JobTableRow
 from penstock.web.viewer import Viewer
-from penstock.wire import OVER, JobPhase, JobView
+from penstock.wire import OVER, JobPhase, JobView, promise_words
 
 _LONGEST_TEXT = 100
 _LONGEST_REASON = 80
@@ -44,6 +44,8 @@ _NAME = f"""<q-td :props="props"><a :href="'{ROOT}/jobs/' + props.row.id">{{{{ p
 <div class="ps-soft ps-mono" style="font-size:.8rem">{{{{ props.row.id }}}} · {{{{ props.row.tenant }}}}</div></q-td>"""
 _SELECT = """<q-checkbox dense v-model="props.selected" :aria-label="{label}" />"""
 _STATE = """<q-td :props="props"><span :class="'ps-badge ps-' + props.row.tone">{{ props.row.state }}</span></q-td>"""
+_PROMISE = """<q-td :props="props"><span :class="props.row.promised && 'ps-badge ps-' + props.row.promised">
+{{ props.row.promise }}</span></q-td>"""
 _SHARE = """<q-td :props="props"><span v-if="props.row.share === null">–</span>
 <div v-else class="ps-progress"><div class="ps-bar" role="progressbar" aria-valuemin="0"
  aria-valuemax="100" :aria-valuenow="props.row.share" :aria-label="'Progress of ' + props.row.name">
@@ -139,7 +141,7 @@ class JobTable:
         )  # fmt: skip
         self._table.classes("ps-jobs w-full")
         self._table.props('flat :rows-per-page-options="[10, 25, 50, 100]" aria-label="Jobs"')
-        for name, slot in (("name", _NAME), ("state", _STATE), ("share", _SHARE)):
+        for name, slot in (("name", _NAME), ("state", _STATE), ("share", _SHARE), ("promise", _PROMISE)):
             self._table.add_slot(f"body-cell-{name}", slot)
         self._table.add_slot("header-selection", _SELECT.format(label="'Select all on this page'"))
         self._table.add_slot("body-selection", _SELECT.format(label="'Select ' + props.row.name"))
@@ -181,15 +183,18 @@ def row_of(line: JobTableRow, now: float) -> dict[str, Any]:
         "id": job.id, "name": job.name, "state": job.state, "tone": TONES.get(job.state, "mute"),
         "share": None if job.state in OVER and job.state != "finished" else round(100 * line.share),
         "devices": len(job.devices) or "–", "tenant": job.tenant,
-        "promise": _promise(job),
+        "promise": _promise(job), "promised": PROMISE_TONES.get(job.promise, ""),
         "deadline": short_clock(line.deadline), "expected": end_of(job, now),
         "submitted": from_now(job.submitted_at, now),
     }  # fmt: skip
 
 
 def _promise(job: JobView) -> str:
-    """What it was told; of one that is over why, where there is a reason."""
+    """What has become of its promise, else what it was told; of one that is over why, where there is a reason."""
     ended = job.state in OVER and job.reason
+    if settled := promise_words(job):
+        cause = f": {job.reason.rpartition(BROKEN_PROMISE)[2]}" if ended and job.promise == "broken" else ""
+        return textwrap.shorten(f"{settled}{cause}", _LONGEST_REASON, placeholder=" …")
     return textwrap.shorten(job.reason, _LONGEST_REASON, placeholder=" …") if ended else promise(job.quote)
 
 

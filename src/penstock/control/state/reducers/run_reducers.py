@@ -40,7 +40,9 @@ def _launched(state: FoldedState, entry: Launched) -> None:
 
 
 def _progressed(state: FoldedState, entry: Progressed) -> None:
-    state.feed(Progress(entry.at, state.live(entry.job_id).id, entry.remaining))
+    record = state.live(entry.job_id)
+    record.restarting = False
+    state.feed(Progress(entry.at, record.id, entry.remaining))
 
 
 def _resized(state: FoldedState, entry: Resized) -> None:
@@ -48,6 +50,7 @@ def _resized(state: FoldedState, entry: Resized) -> None:
     record = state.live(entry.job_id)
     if entry.run_id != record.run_id or record.grant is None or entry.generation < record.generation:
         return
+    record.restarting = entry.awaits_step
     if entry.generation == record.generation and entry.width in (None, record.grant.width):
         record.settle()
         return
