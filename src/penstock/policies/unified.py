@@ -29,7 +29,7 @@ from penstock.policies.fair_order import BOUND, LEASE_S, Bound, FairOrder, Lease
 from penstock.policies.queue_head import NO_JOB, STARVING_S, Queue, Starving
 from penstock.policies.view import View
 
-_AHEAD = "its tenant has had more than its share, and devices are left for jobs without a deadline of tenants that have had less"
+_AHEAD = "its tenant has had more than its share, and devices are left for jobs of tenants that have had less"
 
 
 class Unified(DeadlinePolicy):
