@@ -66,13 +66,15 @@ def test_a_lease_protects_a_running_job_until_it_ends() -> None:
             assert policy_named("unified:lease_s=600").allocate(view).widths.tolist() == widths
 
 
-def test_no_lease_of_a_tenant_ahead_of_its_share_holds_against_one_that_is_behind() -> None:
+def test_no_lease_of_a_tenant_far_ahead_of_its_share_holds_against_one_that_is_behind() -> None:
     rich = [Row(tenant="rich", work=work, at_least=2, at_most=2, width=2) for work in (10.0, 20.0)]
     poor = Row(tenant="poor", work=90.0, at_least=2, at_most=2, stint_since=100.0)
     view = whole_view(*rich, poor, now=100.0, window=_RICH_AND_POOR)
     assert policy_named("unified:lease_s=600").allocate(view).widths.tolist() == [2, 0, 2]
-    even = whole_view(*rich, poor, now=100.0, window=_EVEN)
-    assert policy_named("unified:lease_s=600").allocate(even).widths.tolist() == [2, 2, 0]
+    somewhat = _RICH_AND_POOR._replace(used=np.array([7000.0, 3000.0]))
+    for window in (_EVEN, somewhat):
+        view = whole_view(*rich, poor, now=100.0, window=window)
+        assert policy_named("unified:lease_s=600").allocate(view).widths.tolist() == [2, 2, 0]
 
 
 def test_who_waited_for_very_long_goes_before_everybody() -> None:

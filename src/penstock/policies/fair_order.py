@@ -25,6 +25,8 @@ RENEWAL_SHARE = 0.05
 """The part of a lease after the first in which a job competes for its devices."""
 MOST_DOUBLINGS = 8
 """A lease doubles with every suspension, up to so many times."""
+FAR_AHEAD = 1.5
+"""A tenant that used this many times what it deserved has no leases while another one is behind."""
 ROOM_DEVIATIONS = 2.0
 """Standard deviations above the mean use of tenants that are behind for which new promises to others leave room."""
 
@@ -88,15 +90,16 @@ class FairOrder:
     def leased(self, view: View) -> Bools:
         """Who runs and does not compete for its devices now; no job does where a single tenant has jobs.
 
-        A lease holds against jobs of the same and of lower priority; none of a tenant ahead of its share while another
-        one is behind.
+        A lease holds against jobs of the same and of lower priority; none of a tenant far ahead of its share while
+        another one is behind.
         """
         if not self.classes and not self._is_shared(view):
             return np.zeros(len(view), dtype=bool)
         lease_s, ran = self._leases_s(view), view.now - view.stint_since
         competes = (ran >= lease_s) & (np.mod(ran, lease_s) <= self._renewal_s(view))
         highest = view.priority[view.width == 0].max(initial=view.priority.min(initial=0))
-        return np.asarray((view.width > 0) & ~competes & (view.priority >= highest) & ~self.ahead(view))
+        far_ahead = self.ahead(view) & (view.tenants.fairness > FAR_AHEAD)[view.tenant]
+        return np.asarray((view.width > 0) & ~competes & (view.priority >= highest) & ~far_ahead)
 
     def _is_shared(self, view: View) -> bool:
         return len(view) > 0 and bool((view.tenant != view.tenant[0]).any())
