@@ -140,10 +140,16 @@ def test_a_short_peak_is_no_part_of_a_plan() -> None:
     assert [entry.job.id for entry in world.play(2006, "deadline").broken] == []
 
 
-@pytest.mark.parametrize("seed", [50_006, 50_015])
-def test_jobs_that_cannot_resume_are_placed_on_nodes_that_stay(seed: int) -> None:
-    """They were placed anywhere, and other jobs moved onto the devices that were kept for them."""
-    world = next(world for world in TIGHT_WORLDS if world.name == "leases, some not resumable")
+@pytest.mark.parametrize(
+    ("name", "seed"),
+    [
+        ("leases, some not resumable", 50_006), ("leases, some not resumable", 50_015),
+        ("leased from the start, some not resumable", 70_006),
+    ],
+)  # fmt: skip
+def test_jobs_that_cannot_resume_are_placed_on_nodes_that_stay(name: str, seed: int) -> None:
+    """They were placed anywhere, others moved there, and of two one took the place of the other."""
+    world = next(world for world in TIGHT_WORLDS if world.name == name)
     assert [entry.job.id for entry in world.play(seed, "deadline").broken] == []
 
 

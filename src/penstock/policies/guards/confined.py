@@ -129,7 +129,8 @@ def promised_in_place(view: View, confined: Bools, seats: Seats) -> SettledRows:
     """What confined rows hold that were promised their deadlines: as before if they are in time, else what it takes."""
     rows = np.flatnonzero(confined & (view.standing == Standing.PROMISED) & np.isfinite(view.deadline))
     settled = SettledRows.none()
-    for row in rows[np.argsort(view.deadline[rows], kind="stable")].tolist():
+    waits = view.width[rows] == 0  # they get what is left in the order in which they were promised it
+    for row in rows[np.lexsort((np.where(waits, view.sequence[rows], view.deadline[rows]), waits))].tolist():
         settled = settled.joined(_in_place(view, row, settled, seats))
     return settled
 
@@ -202,7 +203,7 @@ def admit_confined(admit: Admit, allocate: Allocate, view: View, rows: Ints, sea
     standing = view.standing.copy()
     standing[[row for row, quote in quotes.items() if _is_promise(quote) and not confined[row]]] = Standing.PROMISED
     plans = PlannedQuotes.plans_of(settled_quotes(view, kept, answers))
-    for row in asked:
+    for row in sorted(asked, key=lambda row: int(view.sequence[row])):
         longer = _promisable(allocate, view.told(standing, plans), row, kept, seats)
         quotes[row] = _in_words(view, row, longer)
         kept = kept if longer is None else longer
