@@ -243,7 +243,7 @@ def test_a_quote_changes_nothing_and_a_refusal_comes_with_an_offer(penstock: Ter
         "0",
     )
     refused = penstock("quote", *arguments)
-    assert refused.returncode == 0, refused.stderr
+    assert refused.returncode == 3, refused.stderr
     assert refused.stdout.startswith("refused")
     assert "earliest deadline that can be promised" in refused.stdout
     assert "a quote holds no devices: submit the job" in refused.stdout

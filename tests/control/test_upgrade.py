@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -103,7 +104,13 @@ def _told(job: dict[str, Any]) -> dict[str, Any]:
 def _but_speeds(story: dict[str, Any]) -> list[dict[str, Any]]:
     """Without what a new speed is told as: in figures now, and only where it matters. A drain is named as one since."""
     notes = [note for note in story["entries"] if not note["text"].startswith(("its curve changed", "its speed on"))]
-    return [{**note, "text": note["text"].replace("vm was lost;", "node vm was drained;")} for note in notes]
+    texts = [note["text"].replace("vm was lost;", "node vm was drained;") for note in notes]
+    texts = [re.sub(r"[\d,.]+(?= iterations)", _rounded, text) for text in texts]
+    return [{**note, "text": text} for note, text in zip(notes, texts, strict=True)]
+
+
+def _rounded(found: re.Match[str]) -> str:
+    return f"{float(found[0].replace(',', '')):.0f}"
 
 
 def _of_that_time(figures: Any, answer: Any) -> Any:

@@ -197,7 +197,7 @@ class Chaos:
         chosen = self._one_of([plan for plan in self._open() if not plan.is_paused])
         if chosen is not None:
             with contextlib.suppress(ConflictError):
-                self.site.ask(lambda client: client.pause(chosen.id))
+                self.site.ask(lambda client: client.pause(chosen.id, anyway=True))
                 chosen.is_paused = True
 
     def resume(self) -> None:

@@ -23,7 +23,7 @@ def test_classes_are_symmetric_around_one_and_nothing_comes_first() -> None:
 def test_the_tenant_that_used_least_of_its_share_is_served_first() -> None:
     rows = [Row(requested=2, tenant=name, width=width, plan=((900.0, 2),) if width else ()) for name, width in
             (("rich", 2), ("poor", 2), ("rich", 0), ("poor", 0))]  # fmt: skip
-    window = TenantFlows(np.array([9000.0, 1000.0]), np.array([5000.0, 5000.0]), np.array([5000.0, 5000.0]))
+    window = TenantFlows(np.array([9000.0, 1000.0]), *np.full((3, 2), 5000.0))
     decision = Astraea().allocate(whole_view(*rows, capacity=6, now=500.0, window=window).of_kind(0))
     assert decision.widths.tolist() == [2, 2, 0, 2]
 
@@ -31,7 +31,7 @@ def test_the_tenant_that_used_least_of_its_share_is_served_first() -> None:
 def test_a_tenant_far_below_its_share_now_goes_before_everybody() -> None:
     rows = [Row(requested=2, tenant="before"), Row(requested=2, tenant="now", width=2, plan=((900.0, 2),)),
             Row(requested=2, tenant="now")]  # fmt: skip
-    window = TenantFlows(np.array([9000.0, 10.0]), np.array([5000.0, 5000.0]), np.array([5000.0, 5000.0]))
+    window = TenantFlows(np.array([9000.0, 10.0]), *np.full((3, 2), 5000.0))
     assert Astraea().allocate(whole_view(*rows, now=500.0, window=window).of_kind(0)).widths.tolist() == [2, 2, 0]
 
 

@@ -213,5 +213,5 @@ def test_without_scipy_the_extra_is_named(name: str, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(gavel_module, "require", missing)
     monkeypatch.setattr("penstock.policies.published.sia.require", missing)
-    with pytest.raises(MissingExtraError, match=rf"the policy {name} needs .*penstock\[optimum\]"):
+    with pytest.raises(MissingExtraError, match=rf"the policy {name} needs .*pip install .*\[optimum\]"):
         policy_named(name)

@@ -163,7 +163,7 @@ def test_steps_that_are_done_again_replace_those_in_the_table(tmp_path: Path) ->
 
 def test_mlflow_is_written_where_it_is_installed_and_named_where_not(tmp_path: Path) -> None:
     if importlib.util.find_spec("mlflow") is None:
-        with pytest.raises(InputError, match=r"needs mlflow.*penstock\[tracking\]"):
+        with pytest.raises(InputError, match=r"needs mlflow.*pip install .*\[tracking\]"):
             metric_writer("mlflow", tmp_path)
     else:
         writer = metric_writer("mlflow", tmp_path)

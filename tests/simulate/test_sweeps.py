@@ -237,7 +237,7 @@ def test_rows_become_a_frame_or_say_what_is_missing() -> None:
     try:
         import pandas  # noqa: F401
     except ImportError:
-        with pytest.raises(MissingExtraError, match=r"penstock\[frames\]"):
+        with pytest.raises(MissingExtraError, match=r"pip install .*\[frames\]"):
             found.to_frame()
         return
     assert found.to_frame()["policy"].tolist() == ["fifo", "srtf"]

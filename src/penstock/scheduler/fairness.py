@@ -167,5 +167,5 @@ def _wider(columns: Floats) -> Floats:
 
 def _with_all_flows(hour: Sequence[Sequence[float]], tenants: int) -> Floats:
     """An hour as it was written down; earlier versions counted fewer flows."""
-    counted = np.array(hour, dtype=np.float64).reshape(-1, tenants)
+    counted = np.array(hour, dtype=np.float64).reshape(len(hour), tenants)
     return np.pad(counted, ((0, _FLOWS - len(counted)), (0, 0)))

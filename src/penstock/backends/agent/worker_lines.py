@@ -115,7 +115,7 @@ class WorkerLines:
         try:
             self._make_room(writer)
             if context is not None:  # counted before its handshake, which an unknown peer may draw out
-                await writer.start_tls(context, ssl_handshake_timeout=HELLO_S)
+                await _start_tls(writer, context)
             hello = await self._welcome(reader)
             self._silent.pop(writer, None)
             if hello.store is not None:
@@ -181,6 +181,16 @@ class WorkerLines:
             self._hear(worker_id, WORKER_MESSAGES.decode(line))
         except ProtocolError as error:
             self._doubt(worker_id, clean_text(str(error), _SHOWN))
+
+
+async def _start_tls(writer: asyncio.StreamWriter, context: ssl.SSLContext) -> None:
+    """Encrypt a connection; where the peer leaves meanwhile, the writer keeps a transport, so that it can be closed."""
+    plain = writer.transport
+    try:
+        await writer.start_tls(context, ssl_handshake_timeout=HELLO_S)
+    except AttributeError:  # there is no transport any more, which asyncio does not expect
+        vars(writer)["_transport"] = plain
+        raise ConnectionResetError("the peer left during its handshake") from None
 
 
 async def _first_line(reader: asyncio.StreamReader) -> bytes:

@@ -22,6 +22,7 @@ SetsOption = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help="Any key of a job file, such as environment.requirements."),
 ]
 _POLL_S = 0.3
+_KILLED, _SETTLED_S = 137, 10.0
 
 
 @contextmanager
@@ -46,7 +47,10 @@ def held_devices(client: "Client", *, devices: str, duration: str, name: str, se
 
 def code_of_session(client: "Client", job: str, code: int) -> int:
     """What a session ends with: a command that ended with the time of its job did nothing wrong."""
-    detail = client.job(job)
+    detail, patience = client.job(job), time.monotonic() + _SETTLED_S
+    while code == _KILLED and detail.state == "running" and time.monotonic() < patience:
+        time.sleep(_POLL_S)  # the command ends with the run, a moment before that is known
+        detail = client.job(job)
     if detail.state == "finished":
         say(f"{job}: its time is over")
         return 0

@@ -15,6 +15,8 @@ _HAPPENED: Mapping[str, str] = {
     FailureReason.NONSENSE: "it said what cannot be true",
     FailureReason.PREFLIGHT: "its nodes failed the check before it started",
 }
+_OF_SCRIPT = (FailureReason.EXIT, FailureReason.SIGNAL, FailureReason.HANG)
+"""Failures after which the last line is one that the script printed."""
 _TRACEBACK = "Traceback (most recent call last):"
 _RANK = re.compile(r"^(\[\d+\] ?)?(\[rank\d+\]: ?)?")
 """What we put before the lines of each worker, and what torch puts before those of tracebacks."""
@@ -37,7 +39,7 @@ def failure_line(reason: str, tail: Sequence[str], code: int | None = None) -> s
     if code:
         happened += f" with code {code}"
     said = _last_words([_RANK.sub("", line).rstrip() for line in tail])
-    if said and not _TELLING.search(said):
+    if said and reason in _OF_SCRIPT and not _TELLING.search(said):
         return f"{happened}; its last line: {said}"
     return f"{said} ({happened})" if said else happened
 
