@@ -40,8 +40,8 @@ class Unified(DeadlinePolicy):
        first due job whose tenant has not had its share (:class:`~penstock.policies.queue_head.Queue`). Before a new
        promise is made, that job and all that waited for ``starving_s`` are planned.
     3. *Tenants are treated fairly*: a tenant that used less than ``bound`` of what it deserved in the last day starts
-       and grows its jobs before the others until it has caught up. While its admitted jobs could use more devices,
-       tenants ahead of their share are promised nothing new.
+       and grows its jobs before the others until it has caught up. New promises
+       to tenants ahead of their share leave room for its jobs without a deadline.
     4. *Completion times*: the job that is done with the fewest device-seconds first, nothing idle, devices where they
        gain most. A running job keeps its devices for a lease, which doubles with every suspension.
 

@@ -320,7 +320,7 @@ class Spawner:
 
     def _forked(self, process: Process | None, pid: int) -> None:
         if pid < 1 or (processes.is_known(pid) and not processes.is_child_of(pid, os.getpid())):
-            return  # the zygote is the job's own process: it may name a stranger, or a group or all processes (0, -1)
+            return  # the zygote is the job's own process: it may name another process, a group or all processes (0, -1)
         if process is None:
             processes.kill_tree(pid)  # it was not wanted any more
             return

@@ -1,4 +1,4 @@
-"""Headers that keep other sites out of pages: not in a frame, not guessed at, not told where one came from.
+"""Headers that keep other sites out of pages: no frames, no guessed types, no referrer.
 
 Scripts come from files of this server, or carry the nonce of their request (``request.state.nonce``): text that reaches
 a page as markup by mistake runs nothing.

@@ -2,7 +2,7 @@
 
 The output of all its workers, how each of them ended, and what its backend and the platform know of it are collected
 here, outside of the loop; they are read by a process of its own. Of a very long log the beginning and the end are read:
-what failed is told there. A failure whose diagnosis cannot be made has none.
+causes of failures stand there. A failure whose diagnosis cannot be made has none.
 """
 
 import logging
